@@ -1,0 +1,66 @@
+// The one error class of Ingot. An error says which operation failed, what it got, what it wanted and what to do.
+// `code` is for programs, the message for people. Knows nothing of who throws it.
+
+export type ErrorCode =
+  | 'bad-argument' // the caller passed something of the wrong kind, shape or range
+  | 'bad-kernel' // a kernel breaks a rule of the kernel language
+  | 'bad-file' // a file is truncated, hostile or not what its name says
+  | 'unsupported' // correct input that Ingot (or this device) cannot do
+  | 'unknown-name' // a name that is not in a registry; the message lists the known ones
+  | 'unknown-handle' // a buffer handle that was never given out, or belongs to another device
+  | 'double-free' // a buffer handle that was freed before
+  | 'out-of-range' // an access past the end of a buffer
+  | 'too-large' // more than a limit of the device allows
+  | 'out-of-memory' // the device could not find the memory
+  | 'compile-failed' // a target's compiler refused the source; the message shows the line
+  | 'device-lost' // the device is gone; open a new one
+  | 'device-failed' // a submission failed; the device is still usable
+  | 'device-unavailable' // the device cannot be opened here; the message says why
+  | 'wrong-result' // a self-test or comparison found a difference
+  | 'closed' // used after close
+  | 'cancelled' // stopped by its signal
+
+/** What an error carries besides its text. */
+export interface ErrorFacts {
+  /** the operation: `matmul`, `gguf`, `alloc`, a kernel's name */
+  readonly op?: string
+  readonly got?: unknown
+  readonly wanted?: unknown
+  /** what the reader can do about it */
+  readonly hint?: string
+  readonly cause?: unknown
+}
+
+/** Every error that Ingot throws on purpose. */
+export class IngotError extends Error {
+  override readonly name = 'IngotError'
+  readonly code: ErrorCode
+  readonly facts: ErrorFacts
+
+  constructor(code: ErrorCode, what: string, facts: ErrorFacts = {}) {
+    super(sentence(what, facts), facts.cause === undefined ? undefined : { cause: facts.cause })
+    this.code = code
+    this.facts = facts
+  }
+}
+
+/** True for errors that Ingot throws on purpose, optionally of one code. */
+export function isIngotError(error: unknown, code?: ErrorCode): error is IngotError {
+  return error instanceof IngotError && (code === undefined || error.code === code)
+}
+
+/** `matmul: inner sizes differ, got [4,8] x [6,2], wanted equal; transpose the second?` */
+function sentence(what: string, { op, got, wanted, hint }: ErrorFacts): string {
+  let text = op === undefined ? what : `${op}: ${what}`
+  if (got !== undefined) text += `, got ${show(got)}`
+  if (wanted !== undefined) text += `, wanted ${show(wanted)}`
+  if (hint !== undefined) text += `; ${hint}`
+  return text
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return value
+  if (Array.isArray(value)) return `[${value.map(show).join(',')}]`
+  if (typeof value === 'object' && value !== null) return JSON.stringify(value)
+  return String(value)
+}
