@@ -1,0 +1,83 @@
+// Chat templates: messages to the text a model was trained on. Knows the variables that templates expect and the errors
+// they raise; how Jinja is parsed and run is jinja.ts. A template is compiled once; `render` keeps no state.
+
+import { IngotError } from '../base/error.ts'
+import { compileJinja, runJinja } from './jinja.ts'
+
+export interface ChatMessage {
+  readonly role: string
+  readonly content?: unknown
+  /** `tool_calls`, `name`, `reasoning_content`...: whatever the template reads */
+  readonly [field: string]: unknown
+}
+
+export interface TemplateOptions {
+  readonly bosToken?: string
+  readonly eosToken?: string
+  readonly warn?: (message: string) => void
+}
+
+export interface RenderOptions {
+  /** end with the opening of an assistant message (default true) */
+  readonly addGenerationPrompt?: boolean
+  readonly tools?: readonly unknown[]
+  /** what `strftime_now` tells; the present by default */
+  readonly now?: Date
+  /** further variables of this template, such as `enable_thinking` */
+  readonly variables?: Readonly<Record<string, unknown>>
+}
+
+export interface Template {
+  readonly source: string
+  /** Throws `bad-argument` where the template raises an exception, with its words as the hint. */
+  render(messages: readonly ChatMessage[], options?: RenderOptions): string
+}
+
+/** What most models without a template understand. */
+export const CHATML =
+  "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}" +
+  "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+
+/** A missing or empty source means ChatML, with a warning. */
+export function createTemplate(source: string | undefined, options: TemplateOptions = {}): Template {
+  const { bosToken = '', eosToken = '', warn = console.warn } = options
+  const missing = source === undefined || source.trim() === ''
+  if (missing) warn('this model carries no chat template; using ChatML, which it may not have been trained on')
+  const text = missing ? CHATML : source
+  const program = compile(text)
+  return {
+    source: text,
+    render(messages, { addGenerationPrompt = true, tools, now = new Date(), variables = {} } = {}) {
+      const values = {
+        ...variables,
+        messages,
+        tools: tools === undefined || tools.length === 0 ? undefined : tools,
+        add_generation_prompt: addGenerationPrompt,
+        bos_token: bosToken,
+        eos_token: eosToken,
+      }
+      try {
+        return runJinja(program, values, { now, raise })
+      } catch (cause) {
+        if (cause instanceof IngotError) throw cause
+        throw new IngotError('unsupported', 'the template failed', { op: 'template', hint: reason(cause), cause })
+      }
+    },
+  }
+}
+
+function compile(source: string): ReturnType<typeof compileJinja> {
+  try {
+    return compileJinja(source)
+  } catch (cause) {
+    throw new IngotError('bad-file', 'the chat template cannot be parsed', { op: 'template', hint: reason(cause), cause })
+  }
+}
+
+function raise(message: string): never {
+  throw new IngotError('bad-argument', 'the template refuses these messages', { op: 'template', hint: message })
+}
+
+function reason(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}

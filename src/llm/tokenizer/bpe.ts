@@ -1,0 +1,145 @@
+// Byte-level BPE ('gpt2'): text is cut into words by the pre-tokenizer, a word is its UTF-8 bytes, and neighbours join in
+// the order of the merge list. Vocabulary texts spell bytes in the printable alphabet of GPT-2.
+//
+// A merge may pass through a spelling that is no token; it gets a number past the vocabulary and, if it survives, is
+// written byte by byte.
+
+import { IngotError } from '../../base/error.ts'
+import { Merger, PairTable, type Pairs } from './merge.ts'
+import type { PreTokenizer } from './pretokenize.ts'
+import { TokenType, type Vocabulary } from './vocabulary.ts'
+
+/** Words up to this length are remembered, in UTF-16 units. */
+const LONGEST_REMEMBERED = 32
+const MOST_REMEMBERED = 1 << 16
+/** Heap keys hold ranks below 2^21. */
+const MOST_MERGES = 1 << 21
+
+/** Byte to character and back: printable Latin-1 stands for itself, the rest for U+0100 onwards. */
+const CHARACTERS: readonly string[] = buildAlphabet()
+const BYTES: ReadonlyMap<string, number> = new Map(CHARACTERS.map((character, byte) => [character, byte]))
+
+export class BpeModel implements Pairs {
+  readonly #vocabulary: Vocabulary
+  readonly #split: PreTokenizer
+  readonly #texts: string[]
+  readonly #pairs: PairTable
+  readonly #byteSymbols: Int32Array
+  readonly #remembered = new Map<string, readonly number[]>()
+  readonly merger = new Merger(this)
+  #bytes = new Uint8Array(4096)
+  #buffer = new Int32Array(4096)
+  joined = 0
+
+  constructor(vocabulary: Vocabulary, merges: readonly string[], split: PreTokenizer) {
+    this.#vocabulary = vocabulary
+    this.#split = split
+    this.#texts = [...vocabulary.texts]
+    const symbols = new Map(vocabulary.ids)
+    const symbolOf = (text: string): number => {
+      let symbol = symbols.get(text)
+      if (symbol === undefined) symbols.set(text, (symbol = this.#texts.push(text) - 1))
+      return symbol
+    }
+    this.#byteSymbols = Int32Array.from(CHARACTERS, symbolOf)
+    this.#pairs = readMerges(merges, symbolOf)
+  }
+
+  encode(text: string, ids: number[]): void {
+    for (const word of this.#split.split(text)) {
+      const known = this.#remembered.get(word)
+      if (known === undefined) this.#encodeWord(word, ids)
+      else for (const id of known) ids.push(id)
+    }
+  }
+
+  #encodeWord(word: string, ids: number[]): void {
+    const from = ids.length
+    const count = this.#spell(word)
+    const whole = this.#split.wholeWords ? this.#wholeWord(count) : undefined
+    if (whole !== undefined) {
+      ids.push(whole)
+    } else {
+      const left = this.merger.merge(this.#buffer, count)
+      for (let i = 0; i < left; i++) this.#emit(this.#buffer[i]!, ids)
+    }
+    if (word.length > LONGEST_REMEMBERED) return
+    if (this.#remembered.size >= MOST_REMEMBERED) this.#remembered.clear()
+    this.#remembered.set(word, ids.slice(from))
+  }
+
+  /** One symbol per UTF-8 byte, in the buffer. */
+  #spell(word: string): number {
+    const room = 3 * word.length
+    if (this.#bytes.length < room) {
+      this.#bytes = new Uint8Array(2 * room)
+      this.#buffer = new Int32Array(2 * room)
+    }
+    const { written } = new TextEncoder().encodeInto(word, this.#bytes)
+    for (let i = 0; i < written; i++) this.#buffer[i] = this.#byteSymbols[this.#bytes[i]!]!
+    return written
+  }
+
+  /** The token that spells the whole word; some vocabularies take it even where the merges would not lead there. */
+  #wholeWord(count: number): number | undefined {
+    if (count > 256) return undefined
+    let text = ''
+    for (let i = 0; i < count; i++) text += CHARACTERS[this.#bytes[i]!]!
+    return this.#vocabulary.ids.get(text)
+  }
+
+  #emit(symbol: number, ids: number[]): void {
+    if (symbol < this.#vocabulary.texts.length) {
+      ids.push(symbol)
+      return
+    }
+    for (const character of this.#texts[symbol]!) {
+      const id = this.#vocabulary.ids.get(character) ?? this.#vocabulary.unknown
+      if (id !== undefined) ids.push(id)
+    }
+  }
+
+  rank(left: number, right: number): number {
+    const slot = this.#pairs.find(left, right)
+    if (slot < 0) return -1
+    this.joined = this.#pairs.joinedAt(slot)
+    return this.#pairs.rankAt(slot)
+  }
+}
+
+/** The bytes a token stands for. Added tokens are written as they are, not in the byte alphabet. */
+export function bpeBytes(text: string, type: number | undefined): Uint8Array {
+  if (type === TokenType.control || type === TokenType.userDefined || type === TokenType.unknown) {
+    return new TextEncoder().encode(text)
+  }
+  const bytes: number[] = []
+  for (const character of text) {
+    const byte = BYTES.get(character)
+    if (byte !== undefined) bytes.push(byte)
+    else bytes.push(...new TextEncoder().encode(character))
+  }
+  return Uint8Array.from(bytes)
+}
+
+/** `left right` per line of the list; the place in the list is the rank. */
+function readMerges(merges: readonly string[], symbolOf: (text: string) => number): PairTable {
+  if (merges.length >= MOST_MERGES) {
+    throw new IngotError('bad-file', 'too many merges', { op: 'tokenizer', got: merges.length, wanted: `below ${MOST_MERGES}` })
+  }
+  const pairs = new PairTable()
+  merges.forEach((merge, rank) => {
+    const gap = merge.indexOf(' ', 1)
+    if (gap < 0) return
+    const left = merge.slice(0, gap)
+    const right = merge.slice(gap + 1)
+    pairs.add(symbolOf(left), symbolOf(right), rank, symbolOf(left + right))
+  })
+  return pairs
+}
+
+function buildAlphabet(): string[] {
+  const printable = (byte: number): boolean =>
+    (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff)
+  let spare = 0x100
+  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(printable(byte) ? byte : spare++))
+}

@@ -1,0 +1,182 @@
+// Reads the header of a file front to back through a window, so that a file of any size costs one window of memory.
+// Knows numbers, strings and where it is; not what a header looks like. Invariants: `take*` are synchronous and need the
+// bytes to be loaded (`if (cursor.left < n) await cursor.load(n)` before them); nothing is read or allocated for a
+// length that the file cannot hold.
+
+import { IngotError } from '../base/error.ts'
+import { LIMITS } from './gguf-meta.ts'
+import type { ByteSource } from './source.ts'
+
+const WINDOW = 1 << 20
+const TWO_32 = 2 ** 32
+// ignoreBOM: a token may consist of U+FEFF, which is text here, not a mark.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+export class Cursor {
+  readonly #source: ByteSource
+  #buffer = new Uint8Array(0)
+  #bytes: Uint8Array = this.#buffer
+  #view = new DataView(this.#bytes.buffer)
+  /** where in the file the window starts */
+  #base = 0
+  /** the next byte, relative to the window */
+  #at = 0
+
+  constructor(source: ByteSource) {
+    this.#source = source
+  }
+
+  /** The offset of the next byte in the file. */
+  get position(): number {
+    return this.#base + this.#at
+  }
+
+  /** Loaded bytes that are not taken yet. */
+  get left(): number {
+    return this.#bytes.length - this.#at
+  }
+
+  /** Bytes from here to the end of the file. */
+  get remaining(): number {
+    return this.#source.size - this.position
+  }
+
+  /** Moves the window here and makes it hold at least `count` bytes. */
+  async load(count: number): Promise<void> {
+    if (count > this.remaining) throw this.bad('the file ends early', this.position, `${this.remaining} bytes`, `${count} more`)
+    if (this.position + count > LIMITS.header) {
+      throw this.bad('the header is too long', this.position, undefined, `at most ${LIMITS.header} bytes`)
+    }
+    const length = Math.min(Math.max(count, WINDOW), this.remaining)
+    if (this.#buffer.length < length) this.#buffer = new Uint8Array(length)
+    const base = this.position
+    this.#bytes = await this.#source.read(base, length, this.#buffer)
+    this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, length)
+    this.#base = base
+    this.#at = 0
+  }
+
+  takeU8(): number {
+    return this.#view.getUint8(this.#advance(1))
+  }
+
+  takeI8(): number {
+    return this.#view.getInt8(this.#advance(1))
+  }
+
+  takeU16(): number {
+    return this.#view.getUint16(this.#advance(2), true)
+  }
+
+  takeI16(): number {
+    return this.#view.getInt16(this.#advance(2), true)
+  }
+
+  takeU32(): number {
+    return this.#view.getUint32(this.#advance(4), true)
+  }
+
+  takeI32(): number {
+    return this.#view.getInt32(this.#advance(4), true)
+  }
+
+  takeF32(): number {
+    return this.#view.getFloat32(this.#advance(4), true)
+  }
+
+  takeF64(): number {
+    return this.#view.getFloat64(this.#advance(8), true)
+  }
+
+  /** A number where it is exact, else a bigint. */
+  takeU64(): number | bigint {
+    const at = this.#advance(8)
+    const number = this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * TWO_32
+    return Number.isSafeInteger(number) ? number : this.#view.getBigUint64(at, true)
+  }
+
+  takeI64(): number | bigint {
+    const at = this.#advance(8)
+    const number = this.#view.getUint32(at, true) + this.#view.getInt32(at + 4, true) * TWO_32
+    return Number.isSafeInteger(number) ? number : this.#view.getBigInt64(at, true)
+  }
+
+  /** A u64 that counts something, at most `limit`; `each` is the least bytes that one of them takes in the file. */
+  takeCount(what: string, limit: number, each: number): number {
+    const at = this.#advance(8)
+    const count = this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * TWO_32
+    if (count > limit) throw this.bad(`absurd ${what}`, this.position - 8, count, `at most ${limit}`)
+    if (count * each > this.remaining) {
+      throw this.bad(`the ${what} runs past the end of the file`, this.position - 8, count, `at most ${Math.floor(this.remaining / each)}`)
+    }
+    return count
+  }
+
+  /** Text of `length` loaded bytes. Invalid UTF-8 gives U+FFFD, as some vocabularies hold raw bytes. */
+  takeText(length: number): string {
+    const start = this.#advance(length)
+    return decodeShort(this.#bytes, start, start + length) ?? decoder.decode(this.#bytes.subarray(start, start + length))
+  }
+
+  /** A length and so many bytes of text. */
+  async takeString(what: string, limit: number): Promise<string> {
+    if (this.left < 8) await this.load(8)
+    const length = this.takeCount(`length of ${what}`, limit, 1)
+    if (this.left < length) await this.load(length)
+    return this.takeText(length)
+  }
+
+  /** Fills `into` with the next bytes, however many windows that takes. */
+  async takeBytes(into: Uint8Array): Promise<void> {
+    for (let done = 0; done < into.length; ) {
+      if (this.left === 0) await this.load(1)
+      const count = Math.min(this.left, into.length - done)
+      const start = this.#advance(count)
+      into.set(this.#bytes.subarray(start, start + count), done)
+      done += count
+    }
+  }
+
+  /** An error that names the file and the byte. */
+  bad(what: string, position: number, got?: unknown, wanted?: unknown): IngotError {
+    return badFile(this.#source, what, position, got, wanted)
+  }
+
+  #advance(count: number): number {
+    const at = this.#at
+    this.#at = at + count
+    return at
+  }
+}
+
+/** The error of every malformed file: names the file and the byte. */
+export function badFile(file: ByteSource, what: string, position: number, got?: unknown, wanted?: unknown): IngotError {
+  return new IngotError('bad-file', `${what} (byte ${position} of ${file.name})`, { op: 'gguf', got, wanted })
+}
+
+/**
+ * Decodes short text of one- to three-byte characters without the fixed cost of a TextDecoder call, which dominates a
+ * vocabulary of 250k tokens. Gives undefined for anything else.
+ */
+function decodeShort(bytes: Uint8Array, start: number, end: number): string | undefined {
+  if (end - start > 32) return undefined
+  let text = ''
+  for (let at = start; at < end; ) {
+    const lead = bytes[at++] as number
+    if (lead < 0x80) {
+      text += String.fromCharCode(lead)
+      continue
+    }
+    const next = at < end ? (bytes[at++] as number) : 0
+    if (lead < 0xc2 || lead > 0xef || (next & 0xc0) !== 0x80) return undefined
+    if (lead < 0xe0) {
+      text += String.fromCharCode(((lead & 0x1f) << 6) | (next & 0x3f))
+      continue
+    }
+    const last = at < end ? (bytes[at++] as number) : 0
+    const code = ((lead & 0x0f) << 12) | ((next & 0x3f) << 6) | (last & 0x3f)
+    if ((last & 0xc0) !== 0x80 || code < 0x800 || (code >= 0xd800 && code <= 0xdfff)) return undefined
+    text += String.fromCharCode(code)
+  }
+  return text
+}

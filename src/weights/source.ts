@@ -1,0 +1,138 @@
+// Where bytes come from: a file, memory, or a Blob, read by range. A source knows its size and nothing of what it
+// holds. Works in browsers: Node's file system is imported only when a file is opened. Invariants: a read gives exactly
+// the bytes asked for or throws; what it returns belongs to the caller (or is the front of the caller's `into`).
+
+import { IngotError } from '../base/error.ts'
+
+export interface ByteSource {
+  readonly size: number
+  /** for messages: a path, a URL, the name of an upload */
+  readonly name: string
+  /** set when the bytes are a local file, so that a device can map it instead of reading it */
+  readonly path?: string
+  /** Reads [offset, offset + length). With `into`, fills its front and returns that part; else a fresh array. */
+  read(offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
+/** One read() of Node takes at most 2^31 - 1 bytes. */
+const MAX_READ = 1 << 30
+
+/** A source over bytes in memory. They are not copied: do not change them while it is in use. */
+export function fromBytes(bytes: Uint8Array, name = 'memory'): ByteSource {
+  let closed = false
+  return {
+    size: bytes.length,
+    name,
+    async read(offset, length, into) {
+      if (closed) throw closedError(name)
+      const out = prepareRead({ size: bytes.length, name }, offset, length, into)
+      out.set(bytes.subarray(offset, offset + length))
+      return out
+    },
+    async close() {
+      closed = true
+    },
+  }
+}
+
+/** A source over a Blob or a File of a browser: only the ranges asked for are loaded. */
+export function fromBlob(blob: Blob, name?: string): ByteSource {
+  const label = name ?? (blob as { readonly name?: string }).name ?? 'blob'
+  let closed = false
+  return {
+    size: blob.size,
+    name: label,
+    async read(offset, length, into) {
+      if (closed) throw closedError(label)
+      const out = prepareRead({ size: blob.size, name: label }, offset, length, into)
+      let bytes: ArrayBuffer
+      try {
+        bytes = await blob.slice(offset, offset + length).arrayBuffer()
+      } catch (cause) {
+        throw new IngotError('bad-file', `cannot read ${label} at byte ${offset}`, { op: 'read', cause })
+      }
+      if (bytes.byteLength !== length) throw shortRead(label, offset, bytes.byteLength, length)
+      out.set(new Uint8Array(bytes))
+      return out
+    },
+    async close() {
+      closed = true
+    },
+  }
+}
+
+/** Opens a local file for positional reads. */
+export async function openFile(path: string): Promise<ByteSource> {
+  const fs = await import('node:fs/promises')
+  let file: Awaited<ReturnType<typeof fs.open>>
+  let size: number
+  try {
+    // Looked at before it is opened: opening a pipe would wait for a writer for ever.
+    const stat = await fs.stat(path)
+    if (!stat.isFile()) throw new IngotError('bad-file', `${path} is not a regular file`, { op: 'open' })
+    size = stat.size
+    file = await fs.open(path, 'r')
+  } catch (cause) {
+    if (cause instanceof IngotError) throw cause
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new IngotError('bad-file', `cannot open ${path}: ${why}`, { op: 'open', cause })
+  }
+  let closed = false
+  return {
+    size,
+    name: path,
+    path,
+    async read(offset, length, into) {
+      if (closed) throw closedError(path)
+      const out = prepareRead({ size, name: path }, offset, length, into)
+      let done = 0
+      while (done < length) {
+        const wanted = Math.min(length - done, MAX_READ)
+        let got: number
+        try {
+          got = (await file.read(out, done, wanted, offset + done)).bytesRead
+        } catch (cause) {
+          if (closed) throw closedError(path)
+          throw new IngotError('bad-file', `cannot read ${path} at byte ${offset + done}`, { op: 'read', cause })
+        }
+        if (got === 0) throw shortRead(path, offset, done, length)
+        done += got
+      }
+      return out
+    },
+    async close() {
+      if (closed) return
+      closed = true
+      await file.close()
+    },
+  }
+}
+
+/** Checks a range before anything is allocated, and gives the array to fill. */
+export function prepareRead(
+  source: Pick<ByteSource, 'size' | 'name'>, offset: number, length: number, into?: Uint8Array,
+): Uint8Array {
+  const whole = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0
+  if (!whole || offset > source.size - length) {
+    throw new IngotError('out-of-range', `read past the end of ${source.name}`, {
+      op: 'read', got: `${length} bytes at ${offset}`, wanted: `at most ${source.size} bytes in all`,
+    })
+  }
+  if (into === undefined) return new Uint8Array(length)
+  if (into.length < length) {
+    throw new IngotError('bad-argument', 'the array to read into is too small', { op: 'read', got: into.length, wanted: length })
+  }
+  return into.subarray(0, length)
+}
+
+export function closedError(name: string): IngotError {
+  return new IngotError('closed', `${name} is closed`, { op: 'read' })
+}
+
+/** The bytes ended before the size that was announced. */
+export function shortRead(name: string, offset: number, got: number, wanted: number): IngotError {
+  return new IngotError('bad-file', `${name} ended early while reading at byte ${offset}`, {
+    op: 'read', got: `${got} bytes`, wanted, hint: 'was it changed while open?',
+  })
+}
