@@ -15,6 +15,9 @@ const MODULES = at('node_modules')
 const INSTALL_STAMP = at('node_modules', '.ingot-setup')
 const BUILD_STAMP = at('build', 'dist.stamp')
 const OLDEST_NODE = [20, 19]
+/** Failures of npm that leaving a package out would not mend: a wrong lockfile, no network. */
+const HOPELESS = /EUSAGE|ENOTFOUND|EAI_AGAIN|ECONNREFUSED/
+const ERROR_LINES = 40 // of npm's output; the rest is usage
 
 /** The native parts: each script exports a function that builds what is stale and says what it did. */
 const NATIVE = [
@@ -52,9 +55,11 @@ function install() {
     say('installing…')
     const attempt = npmCi(ROOT)
     if (attempt.status !== 0) {
-      if (!attempt.output.includes('webgpu')) throw new SetupError(`npm ci failed\n${attempt.output}`)
-      say('the optional package webgpu cannot be installed; going on without it')
-      installWithout('webgpu')
+      // webgpu is the largest package and the only native one that is not optional to npm; npm's error may not name it.
+      if (HOPELESS.test(attempt.output) || !installWithout('webgpu')) {
+        throw new SetupError(`npm ci failed\n${attempt.output.split('\n').slice(0, ERROR_LINES).join('\n')}`)
+      }
+      say('webgpu cannot be installed, so there is no WebGPU device; all else is')
     }
   }
   writeFileSync(INSTALL_STAMP, wanted)
@@ -69,7 +74,7 @@ function installedByHand() {
   return names.every((name) => existsSync(join(MODULES, name)))
 }
 
-/** Installs in a folder of its own from a lockfile that lacks one package, then moves the result here. */
+/** Installs in a folder of its own from a lockfile that lacks one package, then moves the result here; false if it fails. */
 function installWithout(/** @type {string} */ name) {
   const folder = at('build', `without-${name}`)
   rmSync(folder, { recursive: true, force: true })
@@ -83,11 +88,13 @@ function installWithout(/** @type {string} */ name) {
   delete lock.packages[`node_modules/${name}`]
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
   writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(lock))
-  const { status, output } = npmCi(folder)
-  if (status !== 0) throw new SetupError(`npm ci failed\n${output}`)
-  rmSync(MODULES, { recursive: true, force: true })
-  renameSync(join(folder, 'node_modules'), MODULES)
+  const works = npmCi(folder).status === 0
+  if (works) {
+    rmSync(MODULES, { recursive: true, force: true })
+    renameSync(join(folder, 'node_modules'), MODULES)
+  }
   rmSync(folder, { recursive: true, force: true })
+  return works
 }
 
 function npmCi(/** @type {string} */ folder) {

@@ -6,8 +6,8 @@
 import { type DType, type Scalar, type Storage, type Tile, type Vector, type Width, registerOf, scalarOf, vector } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferParam, Kernel, Role, SharedArray, UniformParam } from './kernel.ts'
-import { type Arg, Interner, type Node } from './node.ts'
-import type { AtomicKind, IndexName, OpName } from './op.ts'
+import { Interner, type Node } from './node.ts'
+import type { Arg, AtomicKind, IndexName, OpName } from './op.ts'
 import { type Maker, type Operand, type ScalarOf, type Uniformity, Value, constant, lift, makeNode } from './value.ts'
 import { verify } from './verify.ts'
 

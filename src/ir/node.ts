@@ -6,16 +6,7 @@
 // happens; all other expressions are pure and may be computed anywhere their operands exist.
 
 import type { DType } from '../base/dtype.ts'
-import type { OpName } from './op.ts'
-
-/** The part of a node that is not another node: a constant, a name, a lane number, a table. */
-export type Arg =
-  | null
-  | number
-  | boolean
-  | string
-  | readonly number[]
-  | Readonly<{ [key: string]: number | boolean | string | undefined }>
+import type { Arg, OpName } from './op.ts'
 
 export interface Node {
   readonly op: OpName

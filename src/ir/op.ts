@@ -8,7 +8,15 @@
 //       `statement` dtype void; lives in a block
 
 import { type DType, type Scalar, isFloat, isInteger, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
-import type { Arg } from './node.ts'
+
+/** The part of a node that is not another node: a constant, a name, a lane number, a table. */
+export type Arg =
+  | null
+  | number
+  | boolean
+  | string
+  | readonly number[]
+  | Readonly<{ [key: string]: number | boolean | string | undefined }>
 
 export type OpKind = 'pure' | 'effect' | 'statement'
 /** Gives the result type, or a sentence saying what is wrong with the operands. */

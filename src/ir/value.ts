@@ -4,8 +4,8 @@
 
 import { type DType, type Scalar, type Vector, type Width, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
-import type { Arg, Interner, Node } from './node.ts'
-import { type OpName, opRecord } from './op.ts'
+import type { Interner, Node } from './node.ts'
+import { type Arg, type OpName, opRecord } from './op.ts'
 
 export type Uniformity = 'uniform' | 'lane'
 export type ScalarOf<D extends DType> = D extends Vector<infer S> ? S : D

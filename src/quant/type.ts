@@ -85,7 +85,9 @@ export function tensorElements(dims: readonly number[]): number {
 export function tensorBytes(type: GgmlType, dims: readonly number[]): number {
   const { block, bytes } = GGML_TYPES[type]
   const elements = tensorElements(dims)
-  if ((dims[0] ?? 0) % block !== 0) throw bad(`a row of ${type} must hold whole blocks`, dims, `dims[0] a multiple of ${block}`)
+  if ((dims[0] ?? 0) % block !== 0) {
+    throw bad(`a row of ${type} must hold whole blocks`, dims, `dims[0] a multiple of ${block}`)
+  }
   const total = (elements / block) * bytes
   if (!Number.isSafeInteger(total)) throw bad(`the bytes of this ${type} tensor overflow`, dims, 'fewer than 2^53 bytes')
   return total

@@ -43,16 +43,16 @@ export class Cursor {
 
   /** Moves the window here and makes it hold at least `count` bytes. */
   async load(count: number): Promise<void> {
-    if (count > this.remaining) throw this.bad('the file ends early', this.position, `${this.remaining} bytes`, `${count} more`)
-    if (this.position + count > LIMITS.header) {
-      throw this.bad('the header is too long', this.position, undefined, `at most ${LIMITS.header} bytes`)
+    const { position, remaining } = this
+    if (count > remaining) throw this.bad('the file ends early', position, `${remaining} bytes`, `${count} more`)
+    if (position + count > LIMITS.header) {
+      throw this.bad('the header is too long', position, undefined, `at most ${LIMITS.header} bytes`)
     }
-    const length = Math.min(Math.max(count, WINDOW), this.remaining)
+    const length = Math.min(Math.max(count, WINDOW), remaining)
     if (this.#buffer.length < length) this.#buffer = new Uint8Array(length)
-    const base = this.position
-    this.#bytes = await this.#source.read(base, length, this.#buffer)
+    this.#bytes = await this.#source.read(position, length, this.#buffer)
     this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, length)
-    this.#base = base
+    this.#base = position
     this.#at = 0
   }
 
@@ -107,7 +107,8 @@ export class Cursor {
     const count = this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * TWO_32
     if (count > limit) throw this.bad(`absurd ${what}`, this.position - 8, count, `at most ${limit}`)
     if (count * each > this.remaining) {
-      throw this.bad(`the ${what} runs past the end of the file`, this.position - 8, count, `at most ${Math.floor(this.remaining / each)}`)
+      const most = Math.floor(this.remaining / each)
+      throw this.bad(`the ${what} runs past the end of the file`, this.position - 8, count, `at most ${most}`)
     }
     return count
   }
@@ -115,7 +116,7 @@ export class Cursor {
   /** Text of `length` loaded bytes. Invalid UTF-8 gives U+FFFD, as some vocabularies hold raw bytes. */
   takeText(length: number): string {
     const start = this.#advance(length)
-    return decodeShort(this.#bytes, start, start + length) ?? decoder.decode(this.#bytes.subarray(start, start + length))
+    return decoder.decode(this.#bytes.subarray(start, start + length))
   }
 
   /** A length and so many bytes of text. */
@@ -152,31 +153,4 @@ export class Cursor {
 /** The error of every malformed file: names the file and the byte. */
 export function badFile(file: ByteSource, what: string, position: number, got?: unknown, wanted?: unknown): IngotError {
   return new IngotError('bad-file', `${what} (byte ${position} of ${file.name})`, { op: 'gguf', got, wanted })
-}
-
-/**
- * Decodes short text of one- to three-byte characters without the fixed cost of a TextDecoder call, which dominates a
- * vocabulary of 250k tokens. Gives undefined for anything else.
- */
-function decodeShort(bytes: Uint8Array, start: number, end: number): string | undefined {
-  if (end - start > 32) return undefined
-  let text = ''
-  for (let at = start; at < end; ) {
-    const lead = bytes[at++] as number
-    if (lead < 0x80) {
-      text += String.fromCharCode(lead)
-      continue
-    }
-    const next = at < end ? (bytes[at++] as number) : 0
-    if (lead < 0xc2 || lead > 0xef || (next & 0xc0) !== 0x80) return undefined
-    if (lead < 0xe0) {
-      text += String.fromCharCode(((lead & 0x1f) << 6) | (next & 0x3f))
-      continue
-    }
-    const last = at < end ? (bytes[at++] as number) : 0
-    const code = ((lead & 0x0f) << 12) | ((next & 0x3f) << 6) | (last & 0x3f)
-    if ((last & 0xc0) !== 0x80 || code < 0x800 || (code >= 0xd800 && code <= 0xdfff)) return undefined
-    text += String.fromCharCode(code)
-  }
-  return text
 }

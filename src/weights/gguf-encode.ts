@@ -95,10 +95,11 @@ function writeValue(out: ByteWriter, key: string, meta: MetaValue): void {
     case 'f32': return out.float(meta.value, 4)
     case 'f64': return out.float(meta.value, 8)
     default: {
-      const [least, most] = RANGES[meta.type]
-      const whole = typeof meta.value === 'bigint' || Number.isInteger(meta.value)
-      if (!whole || meta.value < least || meta.value > most) throw bad(`${key} does not fit its type`, meta.value, `a ${meta.type}`)
-      return out.integer(BigInt(meta.value), META_TYPES[meta.type].bytes)
+      const { type, value } = meta
+      const [least, most] = RANGES[type]
+      const whole = typeof value === 'bigint' || Number.isInteger(value)
+      if (!whole || value < least || value > most) throw bad(`${key} does not fit its type`, value, `a ${type}`)
+      return out.integer(BigInt(value), META_TYPES[type].bytes)
     }
   }
 }
@@ -171,8 +172,9 @@ class ByteWriter {
   /** A length and the text as UTF-8. */
   text(text: string, limit: number, what: string): void {
     const bytes = encoder.encode(text)
-    if (bytes.length > limit) throw bad(`the text of ${what.slice(0, 80)} is too long`, bytes.length, `at most ${limit} bytes`)
-    this.u64(bytes.length)
+    const { length } = bytes
+    if (length > limit) throw bad(`the text of ${what.slice(0, 80)} is too long`, length, `at most ${limit} bytes`)
+    this.u64(length)
     this.raw(bytes)
   }
 

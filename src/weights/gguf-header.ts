@@ -6,8 +6,8 @@ import { IngotError } from '../base/error.ts'
 import { GGML_TYPES, ggmlTypeById, tensorBytes, tensorElements, type GgmlType } from '../quant/type.ts'
 import { badFile, Cursor } from './gguf-cursor.ts'
 import {
-  isNumberType, LIMITS, META_TYPES, metaTypeById, NUMBER_ARRAYS, type MetaArray, type Metadata, type MetaType, type MetaValue,
-  type NumberType,
+  isNumberType, LIMITS, META_TYPES, metaTypeById, NUMBER_ARRAYS, type MetaArray, type Metadata, type MetaType,
+  type MetaValue, type NumberType,
 } from './gguf-meta.ts'
 import type { ByteSource } from './source.ts'
 
@@ -41,7 +41,7 @@ export async function readHeader(file: ByteSource): Promise<GgufHeader> {
   const cursor = new Cursor(file)
   await cursor.load(4)
   const magic = cursor.takeU32()
-  if (magic !== MAGIC) throw cursor.bad('this is not a GGUF file', 0, `magic 0x${magic.toString(16)}`, `0x${MAGIC.toString(16)} ('GGUF')`)
+  if (magic !== MAGIC) throw cursor.bad('this is not a GGUF file', 0, hex(magic), `${hex(MAGIC)}, 'GGUF'`)
   await cursor.load(20)
   const version = readVersion(cursor.takeU32(), file)
   const tensorCount = cursor.takeCount('count of tensors', LIMITS.tensors, LEAST_TENSOR)
@@ -72,7 +72,10 @@ function readVersion(version: number, file: ByteSource): 2 | 3 {
   const bigEndian = version !== 0 && (version & 0xffff) === 0
   const what = bigEndian ? 'this GGUF file is big-endian' : 'this version of GGUF is not supported'
   throw new IngotError('unsupported', `${what} (byte 4 of ${file.name})`, {
-    op: 'gguf', got: bigEndian ? 'big-endian' : `version ${version}`, wanted: 'version 2 or 3, little-endian', hint: 'convert the model again',
+    op: 'gguf',
+    got: bigEndian ? 'big-endian' : `version ${version}`,
+    wanted: 'version 2 or 3, little-endian',
+    hint: 'convert the model again',
   })
 }
 
@@ -111,7 +114,9 @@ function readBool(byte: number, cursor: Cursor, key: string): boolean {
 }
 
 async function readArray(cursor: Cursor, key: string, depth: number): Promise<MetaArray> {
-  if (depth > LIMITS.depth) throw cursor.bad(`${quote(key)} nests arrays too deep`, cursor.position, undefined, `at most ${LIMITS.depth}`)
+  if (depth > LIMITS.depth) {
+    throw cursor.bad(`${quote(key)} nests arrays too deep`, cursor.position, depth, `at most ${LIMITS.depth}`)
+  }
   const of = await readType(cursor, key)
   if (cursor.left < 8) await cursor.load(8)
   const limit = of === 'array' ? LIMITS.arrays : LIMITS.array
@@ -166,47 +171,53 @@ async function readEntry(cursor: Cursor, index: number): Promise<Entry> {
   const name = await cursor.takeString(`the name of tensor ${index}`, LIMITS.name)
   if (cursor.left < 4) await cursor.load(4)
   const rank = cursor.takeU32()
+  const label = `the tensor ${quote(name)}`
   if (rank < 1 || rank > LIMITS.dims) {
-    throw cursor.bad(`the tensor ${quote(name)} has a bad number of dimensions`, cursor.position - 4, rank, `1 to ${LIMITS.dims}`)
+    throw cursor.bad(`${label} has a bad number of dimensions`, cursor.position - 4, rank, `1 to ${LIMITS.dims}`)
   }
   if (cursor.left < rank * 8 + 12) await cursor.load(rank * 8 + 12)
   const dims: number[] = []
   while (dims.length < rank) {
     const dim = cursor.takeI64()
     if (typeof dim === 'bigint' || dim <= 0) {
-      throw cursor.bad(`the tensor ${quote(name)} has a bad dimension`, cursor.position - 8, dim, '1 to 2^53 - 1')
+      throw cursor.bad(`${label} has a bad dimension`, cursor.position - 8, dim, '1 to 2^53 - 1')
     }
     dims.push(dim)
   }
   const id = cursor.takeU32()
   const type = ggmlTypeById(id)
-  if (type === undefined) throw cursor.bad(`the tensor ${quote(name)} has an unknown type`, cursor.position - 4, `id ${id}`)
-  const { elements, bytes } = measure(type, dims, name, cursor)
+  if (type === undefined) throw cursor.bad(`${label} has an unknown type`, cursor.position - 4, `id ${id}`)
+  const { elements, bytes } = measure(type, dims, label, cursor)
   const offset = cursor.takeU64()
-  if (typeof offset === 'bigint') throw cursor.bad(`the tensor ${quote(name)} lies outside the file`, cursor.position - 8, offset)
+  if (typeof offset === 'bigint') throw cursor.bad(`${label} lies outside the file`, cursor.position - 8, offset)
   return { name, type, dims, elements, bytes, offset, position }
 }
 
-function measure(type: GgmlType, dims: readonly number[], name: string, cursor: Cursor): { elements: number; bytes: number } {
+function measure(
+  type: GgmlType, dims: readonly number[], label: string, cursor: Cursor,
+): { readonly elements: number; readonly bytes: number } {
   try {
     return { elements: tensorElements(dims), bytes: tensorBytes(type, dims) }
   } catch (cause) {
     if (!(cause instanceof IngotError)) throw cause
     const wanted = cause.facts.wanted ?? `blocks of ${GGML_TYPES[type].block}`
-    throw cursor.bad(`the tensor ${quote(name)} (${type}) has impossible dimensions`, cursor.position, dims, wanted)
+    throw cursor.bad(`${label} (${type}) has impossible dimensions`, cursor.position, dims, wanted)
   }
 }
 
 /** Turns relative offsets into absolute ones, and checks that every tensor is inside the file and has it to itself. */
-function place(entries: ReadonlyMap<string, Entry>, start: number, alignment: number, file: ByteSource): Map<string, GgufTensor> {
+function place(
+  entries: ReadonlyMap<string, Entry>, start: number, alignment: number, file: ByteSource,
+): ReadonlyMap<string, GgufTensor> {
   const tensors = new Map<string, GgufTensor>()
   for (const { name, type, dims, elements, bytes, offset, position } of entries.values()) {
+    const label = `the tensor ${quote(name)}`
     if (offset % alignment !== 0) {
-      throw badFile(file, `the offset of the tensor ${quote(name)} is not aligned`, position, offset, `a multiple of ${alignment}`)
+      throw badFile(file, `the offset of ${label} is not aligned`, position, offset, `a multiple of ${alignment}`)
     }
     if (bytes > file.size - start - offset) {
       const got = `${bytes} bytes at ${start + offset}`
-      throw badFile(file, `the tensor ${quote(name)} runs past the end of the file`, position, got, `at most ${file.size} bytes in all`)
+      throw badFile(file, `${label} runs past the end of the file`, position, got, `at most ${file.size} bytes in all`)
     }
     tensors.set(name, { name, type, dims, elements, bytes, file, offset: start + offset })
   }
@@ -217,6 +228,10 @@ function place(entries: ReadonlyMap<string, Entry>, start: number, alignment: nu
     throw badFile(file, `the tensors ${quote(tensor.name)} and ${quote(next.name)} overlap`, next.offset)
   })
   return tensors
+}
+
+function hex(number: number): string {
+  return `0x${number.toString(16)}`
 }
 
 /** A name from a file as it may stand in a message: no control characters, not endless. */

@@ -51,7 +51,9 @@ export const NUMBER_ARRAYS = {
   f64: (count) => new Float64Array(count),
 } as const satisfies { readonly [T in NumberType]: (count: number) => NumberArrays[T] }
 
-type NumberArray = { [T in NumberType]: { readonly type: 'array'; readonly of: T; readonly value: NumberArrays[T] } }[NumberType]
+type NumberArray = {
+  [T in NumberType]: { readonly type: 'array'; readonly of: T; readonly value: NumberArrays[T] }
+}[NumberType]
 
 export type MetaArray =
   | NumberArray

@@ -43,14 +43,18 @@ export interface WriteOptions {
 }
 
 /** Writes a model to a path or a sink; gives the bytes written. */
-export async function writeGguf(target: string | ByteSink, model: GgufToWrite, options: WriteOptions = {}): Promise<number> {
+export async function writeGguf(
+  target: string | ByteSink, model: GgufToWrite, options: WriteOptions = {},
+): Promise<number> {
   // Encoded first: what is wrong with the plan shows before a file is made.
   const header = encodeHeader(model.version ?? 3, model.metadata, model.tensors)
   const sink = typeof target === 'string' ? await openFileSink(target) : target
   try {
     let written = 0
     const write = async (bytes: Uint8Array): Promise<void> => {
-      if (options.signal?.aborted) throw new IngotError('cancelled', 'writing was cancelled', { op: 'writeGguf', cause: options.signal.reason })
+      if (options.signal?.aborted) {
+        throw new IngotError('cancelled', 'writing was cancelled', { op: 'writeGguf', cause: options.signal.reason })
+      }
       await sink.write(bytes)
       written += bytes.length
     }

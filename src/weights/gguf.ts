@@ -85,7 +85,9 @@ function merge(parts: readonly Part[]): ReadonlyMap<string, GgufTensor> {
 
 function splitCount(part: Part): number {
   const count = metaNumber(part, 'split.count', 1)
-  if (!Number.isInteger(count) || count < 0 || count > 0xffff) throw badSplit(part.file, 'split.count is wrong', count, '1 to 65535')
+  if (!Number.isInteger(count) || count < 0 || count > 0xffff) {
+    throw badSplit(part.file, 'split.count is wrong', count, '1 to 65535')
+  }
   // 0 is written by tools that joined the parts again.
   return Math.max(count, 1)
 }
@@ -94,7 +96,8 @@ function splitCount(part: Part): number {
 function siblings(part: Part, count: number): string[] {
   const match = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/s.exec(part.file.path ?? '')
   if (match === null) {
-    throw new IngotError('bad-file', `${part.file.name} is one part of ${count}, and the others cannot be found by its name`, {
+    const what = `${part.file.name} is one part of ${count}, and the others cannot be found by its name`
+    throw new IngotError('bad-file', what, {
       op: 'gguf', wanted: `name-00001-of-${pad(count)}.gguf`, hint: 'name the file so, or open all parts together',
     })
   }
@@ -115,7 +118,9 @@ function inOrder(parts: readonly Part[], count: number): readonly Part[] {
     const own = splitCount(part)
     if (own !== count || own !== parts.length) throw badSplit(file, 'split.count is wrong', own, `${parts.length} parts`)
     const number = metaNumber(part, 'split.no')
-    if (!Number.isInteger(number) || number < 0 || number >= count) throw badSplit(file, 'split.no is wrong', number, `0 to ${count - 1}`)
+    if (!Number.isInteger(number) || number < 0 || number >= count) {
+      throw badSplit(file, 'split.no is wrong', number, `0 to ${count - 1}`)
+    }
     const before = ordered[number]
     if (before !== undefined) throw badSplit(file, `split.no ${number} is also that of ${before.file.name}`)
     ordered[number] = part

@@ -34,7 +34,10 @@ export async function openUrl(url: string | URL, options: UrlOptions = {}): Prom
       if (totalOf(response) !== size || !range.startsWith(`bytes ${offset}-`)) {
         await response.body?.cancel()
         throw new IngotError('bad-file', `${name} answered another range`, {
-          op: 'read', got: range, wanted: `bytes ${offset}-${offset + length - 1}/${size}`, hint: 'has it changed on the server?',
+          op: 'read',
+          got: range,
+          wanted: `bytes ${offset}-${offset + length - 1}/${size}`,
+          hint: 'has it changed on the server?',
         })
       }
       await fill(out, response, name, offset)
@@ -82,11 +85,14 @@ async function requestRange(name: string, offset: number, length: number, option
   if (response.status === 200) {
     throw new IngotError('unsupported', `${name} does not serve ranges`, { op: 'open', hint: 'download the file first' })
   }
-  throw new IngotError('bad-file', `cannot read ${name}`, { op: 'open', got: `HTTP ${response.status} ${response.statusText}` })
+  const got = `HTTP ${response.status} ${response.statusText}`
+  throw new IngotError('bad-file', `cannot read ${name}`, { op: 'open', got })
 }
 
 function networkError(name: string, cause: unknown): IngotError {
-  if (cause instanceof Error && cause.name === 'AbortError') return new IngotError('cancelled', `reading ${name} was cancelled`, { cause })
+  if (cause instanceof Error && cause.name === 'AbortError') {
+    return new IngotError('cancelled', `reading ${name} was cancelled`, { op: 'read', cause })
+  }
   const why = cause instanceof Error ? cause.message : String(cause)
   return new IngotError('bad-file', `cannot reach ${name}: ${why}`, { op: 'read', cause })
 }

@@ -119,11 +119,22 @@ export function prepareRead(
       op: 'read', got: `${length} bytes at ${offset}`, wanted: `at most ${source.size} bytes in all`,
     })
   }
-  if (into === undefined) return new Uint8Array(length)
+  if (into === undefined) return allocate(length, source.name)
   if (into.length < length) {
-    throw new IngotError('bad-argument', 'the array to read into is too small', { op: 'read', got: into.length, wanted: length })
+    const facts = { op: 'read', got: into.length, wanted: length }
+    throw new IngotError('bad-argument', 'the array to read into is too small', facts)
   }
   return into.subarray(0, length)
+}
+
+/** A tensor may be larger than the engine's longest array. */
+function allocate(length: number, name: string): Uint8Array {
+  try {
+    return new Uint8Array(length)
+  } catch (cause) {
+    const what = `no room for ${length} bytes of ${name}`
+    throw new IngotError('out-of-memory', what, { op: 'read', hint: 'read it in pieces', cause })
+  }
 }
 
 export function closedError(name: string): IngotError {

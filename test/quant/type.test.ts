@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { IngotError } from '../../src/base/error.ts'
 import { GGML_TYPES, GGML_TYPE_NAMES, ggmlTypeById, isGgmlType, tensorBytes } from '../../src/quant/type.ts'

@@ -6,7 +6,7 @@
 import { IngotError } from '../../base/error.ts'
 import { StackCheck } from './check.ts'
 import { Bytes } from './encode.ts'
-import { packLanes, writeInstruction, type Immediates, type MemArg, type VectorShape } from './immediate.ts'
+import { packLanes, writeInstruction, type Immediates, type VectorShape } from './immediate.ts'
 import { opcodes, type ImmediateOf, type Opcode, type OpName, type ValType } from './opcode.ts'
 
 export interface FuncType {
@@ -75,7 +75,8 @@ export class FunctionBody {
   /** Names a parameter in printed text, and returns its index. */
   param(index: number, name: string): number {
     const type = this.type.params[index]
-    if (type === undefined) throw this.#refuse('param', 'no such parameter', index, `${this.type.params.length} parameters`)
+    const count = this.type.params.length
+    if (type === undefined) throw this.#refuse('param', 'no such parameter', index, `${count} parameters`)
     this.#locals[index] = { type, name }
     return index
   }
@@ -200,7 +201,7 @@ export class FunctionBody {
 
   #distance(at: string, label: Label): number {
     if (this.#labels[label.depth] !== label) {
-      throw this.#refuse(at, 'the label is of a block that is not open here', `depth ${label.depth}`, 'an enclosing block')
+      throw this.#refuse(at, 'its label is of a block that is closed', `depth ${label.depth}`, 'a block around it')
     }
     return this.#labels.length - 1 - label.depth
   }
@@ -260,5 +261,3 @@ export class FunctionBody {
     return new IngotError('bad-kernel', `${at}: ${what}`, { op: this.name, got, wanted })
   }
 }
-
-export type { MemArg }

@@ -28,7 +28,7 @@ export interface Immediates {
   'indirect': [type: number]
   'label': [distance: number]
   'labels': [distances: readonly number[], otherwise: number]
-  'block': [result?: ValType]
+  'block': [result?: ValType | undefined]
   'const.i32': [value: number]
   'const.i64': [value: bigint]
   'const.f32': [value: number]
@@ -107,7 +107,8 @@ function writeMemArg(out: Bytes, op: Opcode, { offset = 0, align = op.width }: M
   if (align !== 2 ** power || align > op.width || (isAtomic(op) && align !== op.width)) {
     throw refuse(op, 'bad alignment', align, isAtomic(op) ? op.width : `a power of two up to ${op.width}`)
   }
-  if (!Number.isInteger(offset) || offset < 0 || offset > 0xffff_ffff) throw refuse(op, 'bad offset', offset, '0 .. 2^32-1')
+  const fits = Number.isInteger(offset) && offset >= 0 && offset <= 0xffff_ffff
+  if (!fits) throw refuse(op, 'bad offset', offset, '0 .. 2^32-1')
   out.u32(power)
   out.u32(offset)
 }

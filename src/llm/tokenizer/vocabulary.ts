@@ -3,9 +3,16 @@
 
 import { IngotError } from '../../base/error.ts'
 
-/** Anything that can be asked for a metadata key: a GGUF reader's map, or a plain Map. */
+/** Anything that can be asked for a metadata key: a GGUF reader's map of tagged values, or a Map of plain ones. */
 export interface Metadata {
   get(key: string): unknown
+}
+
+/** The plain value of a key, whether the reader tags values with their type or not. */
+export function readValue(metadata: Metadata, key: string): unknown {
+  const value = metadata.get(key)
+  const tagged = typeof value === 'object' && value !== null && 'type' in value && 'value' in value
+  return tagged ? value.value : value
 }
 
 /** The values of `tokenizer.ggml.token_type`. */
@@ -59,8 +66,13 @@ export function isSpecialType(type: number | undefined): boolean {
   return type === TokenType.control || type === TokenType.unknown
 }
 
+/** In the harmony format <|end|> only closes a message; <|return|> and <|call|> end the turn. */
+function turnEnds(ids: ReadonlyMap<string, number>): readonly string[] {
+  return ids.has('<|return|>') && ids.has('<|call|>') ? TURN_ENDS.filter((text) => text !== '<|end|>') : TURN_ENDS
+}
+
 function findTurnEnd(ids: ReadonlyMap<string, number>, types: Int32Array): number | undefined {
-  for (const text of TURN_ENDS) {
+  for (const text of turnEnds(ids)) {
     const id = ids.get(text)
     if (id !== undefined && types[id] !== TokenType.unused) return id
   }
@@ -69,33 +81,29 @@ function findTurnEnd(ids: ReadonlyMap<string, number>, types: Int32Array): numbe
 
 function findEnds(ids: ReadonlyMap<string, number>, types: Int32Array, named: readonly (number | undefined)[]): Set<number> {
   const ends = new Set<number>()
-  for (const text of [...TURN_ENDS, ...OTHER_ENDS]) {
+  for (const text of [...turnEnds(ids), ...OTHER_ENDS]) {
     const id = ids.get(text)
     if (id === undefined) continue
     ends.add(id)
     // some files mark these as ordinary text; left so, they would be printed
     if (types[id] === TokenType.normal) types[id] = TokenType.control
   }
-  // in the harmony format <|end|> only closes a message; <|return|> and <|call|> end the turn
-  const message = ids.get('<|end|>')
-  if (message !== undefined && ids.has('<|return|>') && ids.has('<|call|>')) ends.delete(message)
-  for (const id of named) if (id !== undefined && id !== message) ends.add(id)
-  for (const id of named.slice(0, 1)) if (id !== undefined) ends.add(id)
+  for (const id of named) if (id !== undefined) ends.add(id)
   return ends
 }
 
 // ---- reading with checks: metadata comes from files that anyone may have written ----
 
 export function readStrings(metadata: Metadata, key: string): readonly string[] {
-  const value = metadata.get(key)
+  const value = readValue(metadata, key)
   if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string')) return value
   const got = Array.isArray(value) ? `${value.length} values` : typeof value
   throw new IngotError('bad-file', `${key} is missing or malformed`, { op: 'tokenizer', got, wanted: 'a list of strings' })
 }
 
 function readNumbers(metadata: Metadata, key: string, length: number, otherwise: number): ArrayLike<number> {
-  const value = metadata.get(key)
-  if (value === undefined) return new Array<number>(length).fill(otherwise)
+  const value = readValue(metadata, key)
+  if (value === undefined) return Array.from({ length }, () => otherwise)
   const list = value as ArrayLike<number>
   if (!(Array.isArray(value) || ArrayBuffer.isView(value)) || list.length !== length) {
     const got = typeof value === 'object' ? `${list.length} values` : typeof value
@@ -106,13 +114,13 @@ function readNumbers(metadata: Metadata, key: string, length: number, otherwise:
 
 /** A special id, or undefined when it is absent or outside the vocabulary (some files write 2^32 - 1 for "none"). */
 export function readId(metadata: Metadata, key: string, length: number): number | undefined {
-  const value = metadata.get(key)
+  const value = readValue(metadata, key)
   const id = typeof value === 'bigint' ? Number(value) : value
   return inRange(id, length) ? id : undefined
 }
 
 export function readFlag(metadata: Metadata, key: string, otherwise: boolean): boolean {
-  const value = metadata.get(key)
+  const value = readValue(metadata, key)
   return typeof value === 'boolean' ? value : typeof value === 'number' ? value !== 0 : otherwise
 }
 

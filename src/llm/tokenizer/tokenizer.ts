@@ -1,0 +1,213 @@
+// Text to token ids and back, for the vocabulary that a model file carries. This file chooses the kind by
+// `tokenizer.ggml.model`, handles special tokens and the beginning and end of a text; how plain text is split is in spm.ts,
+// bpe.ts and wordpiece.ts. Knows nothing of files.
+
+import { IngotError } from '../../base/error.ts'
+import { BpeModel, bpeBytes } from './bpe.ts'
+import { createPreTokenizer } from './pretokenize.ts'
+import { SpmModel, spmBytes } from './spm.ts'
+import { createStreamDecoder, type StreamDecoder } from './stream.ts'
+import { Trie } from './trie.ts'
+import {
+  isSpecialType, readFlag, readId, readStrings, readValue, readVocabulary, TokenType, type Metadata, type Vocabulary,
+} from './vocabulary.ts'
+import { unifyWordPieces, WordPieceModel } from './wordpiece.ts'
+
+export interface EncodeOptions {
+  /** put BOS and EOS where the file says (default false) */
+  readonly addSpecial?: boolean
+  /** recognise special tokens written out in the text (default false: text from outside cannot forge them) */
+  readonly parseSpecial?: boolean
+}
+
+export interface DecodeOptions {
+  /** show special tokens by their text (default false: they are left out) */
+  readonly special?: boolean
+  /** the text goes on after other text, so its leading space is its own (default false) */
+  readonly continuation?: boolean
+}
+
+export interface Tokenizer {
+  readonly kind: 'spm' | 'bpe' | 'wordpiece'
+  readonly vocabSize: number
+  readonly bos: number | undefined
+  readonly eos: number | undefined
+  readonly eot: number | undefined
+  /** whether `addSpecial` begins a text with BOS: templates that write it themselves must then not */
+  readonly addsBos: boolean
+  encode(text: string, options?: EncodeOptions): number[]
+  decode(ids: Iterable<number>, options?: DecodeOptions): string
+  stream(options?: DecodeOptions): StreamDecoder
+  /** the token as the vocabulary writes it: `<s>`, `▁the` */
+  tokenText(id: number): string
+  /** what the token adds to the text; for special tokens, their text */
+  tokenBytes(id: number): Uint8Array
+  isEndOfGeneration(id: number): boolean
+  isSpecial(id: number): boolean
+}
+
+export interface TokenizerOptions {
+  readonly warn?: (message: string) => void
+}
+
+/** What a kind brings; the rest of this file is the same for all. */
+interface Kind {
+  readonly kind: Tokenizer['kind']
+  readonly vocabulary: Vocabulary
+  readonly model: { encode(text: string, ids: number[]): void }
+  readonly bytes: (text: string, type: number | undefined) => Uint8Array
+  readonly spacePrefix: boolean
+  /** the first word of a decoded text loses its space */
+  readonly dropFirstSpace: boolean
+  readonly before: number | undefined
+  readonly after: number | undefined
+}
+
+type Warn = (message: string) => void
+
+const KINDS = { llama: openSpm, gpt2: openBpe, bert: openWordPiece } as const satisfies Record<string, (metadata: Metadata, warn: Warn) => Kind>
+
+/** Throws `unsupported` for a kind it does not know, and for files without a tokenizer. */
+export function createTokenizer(metadata: Metadata, { warn = console.warn }: TokenizerOptions = {}): Tokenizer {
+  const name = readValue(metadata, 'tokenizer.ggml.model')
+  if (typeof name !== 'string' || !Object.hasOwn(KINDS, name)) {
+    throw new IngotError('unsupported', 'this kind of tokenizer is not known', {
+      op: 'tokenizer', got: name ?? 'none', wanted: Object.keys(KINDS).join(', '), hint: 'the model still runs on token ids',
+    })
+  }
+  return buildTokenizer(KINDS[name as keyof typeof KINDS](metadata, warn), findStrippers(metadata))
+}
+
+function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Tokenizer {
+  const { vocabulary, model } = kind
+  const { texts, types, ends } = vocabulary
+  const [always, onRequest] = collectSpecials(vocabulary)
+  const cache: (Uint8Array | undefined)[] = []
+  const nothing = new Uint8Array(0)
+
+  const check = (id: number): number => {
+    if (Number.isInteger(id) && id >= 0 && id < texts.length) return id
+    throw new IngotError('out-of-range', 'no such token', { op: 'tokenizer', got: id, wanted: `0 to ${texts.length - 1}` })
+  }
+  const tokenBytes = (id: number): Uint8Array => (cache[check(id)] ??= kind.bytes(texts[id]!, types[id]))
+  const isSpecial = (id: number): boolean => isSpecialType(types[id])
+
+  const stream = ({ special = false, continuation = false }: DecodeOptions = {}): StreamDecoder =>
+    createStreamDecoder({
+      bytes: special ? tokenBytes : (id) => (isSpecialType(types[check(id)]) ? nothing : tokenBytes(id)),
+      dropFirstSpace: kind.dropFirstSpace && !continuation,
+    })
+
+  return {
+    kind: kind.kind,
+    vocabSize: texts.length,
+    bos: vocabulary.bos,
+    eos: vocabulary.eos,
+    eot: vocabulary.eot,
+    addsBos: kind.before !== undefined,
+    encode(text, { addSpecial = false, parseSpecial = false } = {}) {
+      const ids: number[] = []
+      if (addSpecial && kind.before !== undefined) ids.push(kind.before)
+      const specials = parseSpecial ? onRequest : always
+      // half a surrogate pair has no UTF-8 form
+      const whole = text.replace(/\p{Surrogate}/gu, '\ufffd')
+      let start = 0
+      let first = true
+      const flush = (end: number): void => {
+        if (end > start) model.encode((kind.spacePrefix && first ? ' ' : '') + whole.slice(start, end), ids)
+      }
+      for (let at = 0; at < whole.length; ) {
+        const id = specials.longest(whole, at)
+        if (id < 0) {
+          at++
+          continue
+        }
+        flush(at)
+        ids.push(id)
+        first = true
+        at += specials.matched
+        if (stripsAfter(id)) while (at < whole.length && ' \t\n\v\f\r'.includes(whole[at]!)) at++
+        start = at
+      }
+      flush(whole.length)
+      if (addSpecial && kind.after !== undefined) ids.push(kind.after)
+      return ids
+    },
+    decode(ids, options) {
+      const decoder = stream(options)
+      let text = ''
+      for (const id of ids) text += decoder.push(id)
+      return text + decoder.flush()
+    },
+    stream,
+    tokenText: (id) => texts[check(id)]!,
+    tokenBytes,
+    isEndOfGeneration: (id) => ends.has(id),
+    isSpecial,
+  }
+}
+
+/** The tokens that are found in text before anything else: those the file added always, special ones on request. */
+function collectSpecials({ texts, types }: Vocabulary): readonly [always: Trie, onRequest: Trie] {
+  const [always, onRequest] = [new Trie(), new Trie()]
+  texts.forEach((text, id) => {
+    if (types[id] === TokenType.userDefined) always.add(text, id)
+    if (types[id] === TokenType.userDefined || isSpecialType(types[id])) onRequest.add(text, id)
+  })
+  return [always, onRequest]
+}
+
+/**
+ * Phi-3 takes the white space after its special tokens as part of them. No field of the file says so, so it goes by the
+ * name of the model, as in llama.cpp.
+ */
+function findStrippers(metadata: Metadata): (id: number) => boolean {
+  const name = readValue(metadata, 'general.name')
+  if (typeof name !== 'string' || !/phi-?3/i.test(name)) return () => false
+  const texts = readStrings(metadata, 'tokenizer.ggml.tokens')
+  return (id) => !['<unk>', '<s>', '<|endoftext|>'].includes(texts[id]!)
+}
+
+// ---- the kinds ----
+
+function openSpm(metadata: Metadata): Kind {
+  const vocabulary = readVocabulary(metadata, { bos: 1, eos: 2, unknown: 0 })
+  const spacePrefix = readFlag(metadata, 'tokenizer.ggml.add_space_prefix', true)
+  return {
+    kind: 'spm', vocabulary, model: new SpmModel(vocabulary), bytes: spmBytes,
+    spacePrefix, dropFirstSpace: spacePrefix, ...readEnds(metadata, vocabulary, true),
+  }
+}
+
+function openBpe(metadata: Metadata, warn: Warn): Kind {
+  const vocabulary = readVocabulary(metadata, {})
+  const pre = readValue(metadata, 'tokenizer.ggml.pre')
+  const split = createPreTokenizer(typeof pre === 'string' ? pre : undefined, warn)
+  const merges = readStrings(metadata, 'tokenizer.ggml.merges')
+  const spacePrefix = readFlag(metadata, 'tokenizer.ggml.add_space_prefix', false)
+  return {
+    kind: 'bpe', vocabulary, model: new BpeModel(vocabulary, merges, split), bytes: bpeBytes,
+    spacePrefix, dropFirstSpace: spacePrefix, ...readEnds(metadata, vocabulary, split.addBos),
+  }
+}
+
+function openWordPiece(metadata: Metadata): Kind {
+  const read = readVocabulary(metadata, { bos: 101, unknown: 100 })
+  const texts = unifyWordPieces(read.texts, (id) => isSpecialType(read.types[id]))
+  const separator = (key: string): number | undefined => readId(metadata, `tokenizer.ggml.${key}_token_id`, texts.length)
+  const vocabulary: Vocabulary = { ...read, texts, bos: separator('cls') ?? read.bos }
+  // the misspelt key is the one in the format
+  const after = separator('seperator') ?? separator('separator') ?? vocabulary.eos
+  return {
+    kind: 'wordpiece', vocabulary, bytes: spmBytes, spacePrefix: false, dropFirstSpace: true,
+    model: new WordPieceModel(vocabulary, { lowercase: readFlag(metadata, 'tokenizer.ggml.normalizer.lowercase', true) }),
+    before: vocabulary.bos, after,
+  }
+}
+
+function readEnds(metadata: Metadata, { bos, eos }: Vocabulary, addBos: boolean): Pick<Kind, 'before' | 'after'> {
+  return {
+    before: readFlag(metadata, 'tokenizer.ggml.add_bos_token', addBos) ? bos : undefined,
+    after: readFlag(metadata, 'tokenizer.ggml.add_eos_token', false) ? eos : undefined,
+  }
+}

@@ -1,0 +1,26 @@
+// What a weight format is to a kernel: which elements its bytes are read as, and how 32 consecutive weights are decoded.
+// One file per format implements it; quant/index.ts lists them. The decoding is written in the kernel language, so a format
+// works in every kernel on every device from the day it has a file.
+
+import type { LaneScope, Readable } from '../ir/author.ts'
+import type { Uniformity, Value } from '../ir/value.ts'
+import type { GgmlType } from './type.ts'
+
+/** How kernels see the bytes of a weight: the widest element that every block is aligned to. */
+export type WeightStorage = 'f32' | 'f16' | 'u32' | 'u16' | 'u8'
+export type Weights<S extends WeightStorage = WeightStorage> = Readable<S, Uniformity>
+
+/** Weights are decoded in runs of this many; every block is a multiple of it or one element. */
+export const CHUNK = 32
+
+export interface Format<S extends WeightStorage = WeightStorage> {
+  readonly name: GgmlType
+  readonly storage: S
+  /**
+   * The 32 weights from 32 * chunk on, counted over the whole tensor, as eight vectors of four. Bit for bit what ggml's
+   * dequantisation gives: the order of multiplications is part of the format.
+   */
+  decode(k: LaneScope, w: Weights<S>, chunk: Value<'u32'>): Value<'f32x4'>[]
+  /** The bytes of these values, whose count is a multiple of the block. Absent: Ingot reads this format but does not write it. */
+  encode?(values: Float32Array): Uint8Array
+}
