@@ -5,8 +5,8 @@
 
 import { registerOf, scalarOf, vector, widthOf } from '../base/dtype.ts'
 import { type Kernel, type Param, memoryOf } from './kernel.ts'
-import { type Arg, type Node, walk } from './node.ts'
-import { type OpName, opRecord } from './op.ts'
+import { type Node, walk } from './node.ts'
+import { type Arg, INDICES, type OpName, opRecord } from './op.ts'
 
 /** Nodes of an expression tree above which a shared operand gets a name of its own. */
 const LARGE = 8
@@ -26,7 +26,7 @@ const isStatement = (node: Node): boolean => opRecord(node.op).kind === 'stateme
 
 /** The whole kernel as text. */
 export function printKernel(kernel: Kernel): string {
-  const size = kernel.workgroup.filter((count, axis) => axis === 0 || kernel.workgroup.slice(axis).some((rest) => rest !== 1))
+  const size = kernel.workgroup.filter((_, axis) => axis === 0 || kernel.workgroup.slice(axis).some((rest) => rest !== 1))
   const head = `kernel ${kernel.name}(${kernel.params.map(printParam).join(', ')}) workgroup ${size.join('x')}`
   const lines = [`${head}${kernel.subgroup > 0 ? ` subgroup ${kernel.subgroup}` : ''} {`]
   for (const { name, storage, length, atomic } of kernel.shared) lines.push(`  shared ${name}: ${atomic ? 'atomic ' : ''}${storage}[${length}]`)
@@ -49,6 +49,7 @@ class Printer {
   readonly lines: string[] = []
   readonly #kernel: Kernel | undefined
   readonly #names = new Map<number, string>()
+  readonly #params = new Set<string>()
   readonly #taken = new Set<string>()
   readonly #uses = new Map<Node, number>()
   readonly #sizes = new Map<Node, number>()
@@ -59,7 +60,8 @@ class Printer {
   constructor(kernel: Kernel | undefined) {
     this.#kernel = kernel
     if (kernel === undefined) return
-    for (const { name } of [...kernel.params, ...kernel.shared]) this.#taken.add(name)
+    for (const { name } of [...kernel.params, ...kernel.shared]) this.#params.add(name)
+    for (const name of [...this.#params, ...INDICES]) this.#taken.add(name)
     walk(kernel.body, (node) => {
       for (const child of node.src) this.#uses.set(child, (this.#uses.get(child) ?? 0) + 1)
       this.#sizes.set(node, Math.min(1e6, node.src.reduce((sum, child) => sum + (this.#sizes.get(child) ?? 0), 1)))
@@ -100,7 +102,7 @@ class Printer {
 
   #statement(node: Node, indent: string): void {
     const inner = `${indent}  `
-    const [a, b, c, d] = node.src.map((child) => (child.op === 'block' ? '' : this.#line(child, indent)))
+    const [a, b, c] = node.src.map((child) => (child.op === 'block' ? '' : this.#line(child, indent)))
     const add = (text: string): void => { this.lines.push(indent + text) }
     const { id, name, unroll, mem, width, transposed } = fieldsOf(node.arg)
     const local = (number: unknown): string => this.#names.get(number as number) ?? `${String(name ?? '')}%${String(number)}`
@@ -124,7 +126,7 @@ class Printer {
         }
         return add('}')
       case 'for':
-        add(`for ${local(id)} = ${a}..${b} step ${c}${unroll === undefined ? '' : ` unroll ${String(unroll)}`} {${d === undefined ? '' : d}`)
+        add(`for ${local(id)} = ${a}..${b} step ${c}${unroll === undefined ? '' : ` unroll ${String(unroll)}`} {`)
         nest(node.src[3])
         return add('}')
       case 'loop':
@@ -183,7 +185,8 @@ class Printer {
     const { mem, width, transposed, kind } = fieldsOf(arg)
     switch (op) {
       case 'const': return printConst(dtype, arg)
-      case 'index': case 'uniform': return [String(arg), ATOM]
+      case 'index': return [this.#params.has(String(arg)) ? `index.${String(arg)}` : String(arg), ATOM]
+      case 'uniform': return [String(arg), ATOM]
       case 'local': case 'get': return [this.#names.get(arg as number) ?? `%${String(arg)}`, ATOM]
       case 'neg': return [`-${at(0, UNARY + 1)}`, UNARY]
       case 'not': return [`${dtype.startsWith('bool') ? '!' : '~'}${at(0, UNARY)}`, UNARY]

@@ -70,6 +70,7 @@ struct Group {
   Cell* cells;
   u32 cellShift;
   u64 startEpoch;
+  Simd* simds;
   Range statics[kSlots], dynamics[kBuffers];
 };
 

@@ -118,7 +118,8 @@ SM_FETCH_QUAD(shuffle_up, q - n) SM_FETCH_QUAD(shuffle_down, q + n)
 
 template <class A> inline sm::Plain<A> simd_shuffle_and_fill_up(const A& a, const A& fill, uint n, int line = __builtin_LINE()) {
   auto v = simd_shuffle_up(a, n, line);
-  return sm::self()->lane < n ? static_cast<sm::Plain<A>>(simd_shuffle_rotate_up(fill, n, line)) : (simd_shuffle_rotate_up(fill, n, line), v);
+  auto f = simd_shuffle_rotate_up(fill, n, line);
+  return sm::self()->lane < n ? f : v;
 }
 template <class A> inline sm::Plain<A> simd_shuffle_and_fill_down(const A& a, const A& fill, uint n, int line = __builtin_LINE()) {
   auto v = simd_shuffle_down(a, n, line);

@@ -1,6 +1,6 @@
 // What the WebAssembly engine at hand can do, found by asking it to validate the smallest module that needs it, and
 // by running the one instruction that a released engine gets wrong. Knows nothing of kernels. It is the one file of
-// this folder that touches the engine; nothing is cached, a detection takes about a millisecond.
+// this folder that touches the engine; nothing is cached, a detection takes a millisecond or two.
 
 import type { FunctionBody } from './body.ts'
 import { WasmModule } from './module.ts'

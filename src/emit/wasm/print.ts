@@ -2,6 +2,7 @@
 // Reads the function bodies back from their bytes, so what is printed is what runs. Knows nothing of kernels.
 // Invariant: the text is deterministic, and assembling it with any WAT assembler gives the same code.
 
+import { IngotError } from '../../base/error.ts'
 import type { FuncType, GlobalType } from './body.ts'
 import { ByteReader } from './encode.ts'
 import { NO_RESULT, typeCodes } from './immediate.ts'
@@ -46,8 +47,9 @@ export function printModule(module: WasmModule): string {
   return ['(module', ...lines.map((line) => `  ${line}`), ')', ''].join('\n')
 }
 
-function printFunction(defined: DefinedFunction, { params, results }: FuncType, functions: readonly string[]): string[] {
+function printFunction(defined: DefinedFunction, signature: FuncType, functions: readonly string[]): string[] {
   const { index, type, locals, code } = defined
+  const { params, results } = signature
   const localNames = distinct(locals.map((local, i) => local.name ?? String(i)))
   const word = (i: number): string => (i < params.length ? 'param' : 'local')
   const head = locals.map((local, i) => `(${word(i)} ${localNames[i]} ${local.type})`)
@@ -80,7 +82,9 @@ function printBody(code: Uint8Array, names: Names): string[] {
 function readOpcode(reader: ByteReader): Opcode {
   const first = reader.u8()
   const key = first < FIRST_PREFIX ? { code: first } : { prefix: first, code: reader.u32() }
-  return byCode.get(keyOf(key)) ?? opcodes.unreachable
+  const op = byCode.get(keyOf(key))
+  if (op === undefined) throw new IngotError('bad-kernel', 'no such opcode', { op: 'printModule', got: key })
+  return op
 }
 
 type Read = (reader: ByteReader, op: Opcode, names: Names) => string

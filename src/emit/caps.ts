@@ -1,0 +1,18 @@
+// What emission must know about the machine that will run a kernel, and what it gives back. Data only.
+
+/** The abilities that change the text of a kernel. */
+export interface Caps {
+  /** lanes of a hardware subgroup; 0 if subgroup operations cannot be used */
+  readonly subgroup: number
+  /** true if f16 values may live in registers */
+  readonly f16: boolean
+  /** true if there are 8x8 matrix tiles */
+  readonly tiles: boolean
+}
+
+/** A kernel as text. */
+export interface Source {
+  readonly text: string
+  /** name of the function to call or dispatch */
+  readonly entry: string
+}

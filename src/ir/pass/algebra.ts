@@ -1,0 +1,191 @@
+// Identities of arithmetic, one table row per op. Part of the Folder (fold.ts): a rule returns a simpler node or undefined.
+// Floats keep -0 and NaN, so most rules are for integers only.
+
+import { type DType, isFloat, isInteger, scalarOf } from '../../base/dtype.ts'
+import type { Node } from '../node.ts'
+import type { OpName } from '../op.ts'
+import { type Making, splatOf } from './constant.ts'
+
+interface Case {
+  readonly make: (op: OpName, a: Node, b: Node) => Node
+  readonly constant: (value: number) => Node
+  readonly dtype: DType
+  readonly a: Node
+  readonly b: Node
+  /** the constant that all elements of b are */
+  readonly right: number | undefined
+}
+type Rule = (it: Case) => Node | undefined
+
+const COMMUTATIVE: ReadonlySet<OpName> = new Set(['add', 'mul', 'and', 'or', 'xor'])
+const ALL_ONES = 0xffffffff
+
+/** (x op c1) op c2 -> x op (c1 op c2) for ops of integers that may be regrouped. */
+const regroup = (op: OpName, inner: OpName = 'add', limit = Infinity): Rule => ({ make, constant, a, right }) => {
+  const first = a.op === op ? splatOf(a.src[1] as Node) : undefined
+  if (first === undefined || right === undefined) return undefined
+  const x = a.src[0] as Node
+  const both = inner === 'mul' ? Math.imul(first, right) : inner === 'and' ? first & right : inner === 'or' ? first | right : first + right
+  return both < limit ? make(op, x, constant(both)) : undefined
+}
+const first = (...rules: readonly Rule[]): Rule => (it) => {
+  for (const rule of rules) {
+    const found = rule(it)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+const unit = (value: number): Rule => ({ a, right }) => (right === value ? a : undefined)
+const absorbing = (value: number): Rule => ({ b, right }) => (right === value ? b : undefined)
+const idempotent: Rule = ({ a, b }) => (a === b ? a : undefined)
+const ifSame = (value: number): Rule => ({ a, b, constant }) => (a === b ? constant(value) : undefined)
+
+const INTEGER: Partial<Record<OpName, Rule>> = {
+  add: first(unit(0), regroup('add')),
+  sub: first(unit(0), ifSame(0), regroupSub),
+  mul: first(unit(1), absorbing(0), regroup('mul', 'mul')),
+  div: first(unit(1), ({ make, constant, dtype, a, right }) =>
+    (scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('shr', a, constant(Math.log2(right))) : undefined)),
+  rem: first(({ constant, right }) => (right === 1 ? constant(0) : undefined), ({ make, constant, dtype, a, right }) =>
+    (scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('and', a, constant(right - 1)) : undefined)),
+  min: first(idempotent, ({ b, dtype, right }) => (scalarOf(dtype) === 'u32' && right === 0 ? b : undefined)),
+  max: first(idempotent, ({ a, dtype, right }) => (scalarOf(dtype) === 'u32' && right === 0 ? a : undefined)),
+  and: first(absorbing(0), idempotent, isAllOnes(({ a }) => a), regroup('and', 'and'), ({ constant, a, right }) => lowBits(constant, a, right)),
+  or: first(unit(0), idempotent, isAllOnes(({ b }) => b), regroup('or', 'or')),
+  xor: first(unit(0), ifSame(0)),
+  shl: first(unit(0), regroup('shl', 'add', 32)),
+  shr: first(unit(0), regroup('shr', 'add', 32), dropLowBits),
+}
+const FLOAT: Partial<Record<OpName, Rule>> = {
+  sub: ({ a, right }) => (Object.is(right, 0) ? a : undefined),
+  mul: unit(1),
+  div: unit(1),
+  min: idempotent,
+  max: idempotent,
+}
+const BOOL: Partial<Record<OpName, Rule>> = {
+  and: first(unit(1), absorbing(0), idempotent),
+  or: first(unit(0), absorbing(1), idempotent),
+  xor: first(unit(0), ({ a, right, make }) => (right === 1 ? make('not', a, a) : undefined)),
+}
+const OPPOSITE: Partial<Record<OpName, OpName>> = { eq: 'ne', ne: 'eq', lt: 'ge', ge: 'lt', gt: 'le', le: 'gt' }
+const OF_EQUALS: Partial<Record<OpName, number>> = { eq: 1, le: 1, ge: 1, ne: 0, lt: 0, gt: 0 }
+
+export function simplifyArithmetic(into: Making, op: OpName, dtype: DType, src: readonly Node[]): Node | undefined {
+  const [x, y, z] = src as readonly [Node, Node, Node]
+  switch (op) {
+    case 'cast': return simplifyCast(into, dtype, x)
+    case 'bitcast':
+      if (x.dtype === dtype) return x
+      return x.op === 'bitcast' ? into.make('bitcast', dtype, x.src) : undefined
+    case 'neg': return x.op === 'neg' ? x.src[0] : undefined
+    case 'not': return simplifyNot(into, x)
+    case 'select': return simplifySelect(into, dtype, x, y, z)
+    case 'eq': case 'ne': case 'lt': case 'le': case 'gt': case 'ge': return simplifyCompare(into, op, dtype, x, y)
+    default: return src.length === 2 ? simplifyTwo(into, op, dtype, x, y) : undefined
+  }
+}
+
+function simplifyTwo(into: Making, op: OpName, dtype: DType, x: Node, y: Node): Node | undefined {
+  const rule = (isInteger(dtype) ? INTEGER : isFloat(dtype) ? FLOAT : BOOL)[op]
+  if (rule === undefined) return undefined
+  if (COMMUTATIVE.has(op) && splatOf(x) !== undefined && splatOf(y) === undefined) return into.make(op, dtype, [y, x])
+  return rule({
+    make: (name, a, b) => into.make(name, dtype, name === 'not' ? [a] : [a, b]),
+    constant: (value) => into.constant(value, dtype),
+    dtype, a: x, b: y, right: splatOf(y),
+  })
+}
+
+function simplifyCast(into: Making, dtype: DType, x: Node): Node | undefined {
+  if (x.dtype === dtype) return x
+  if (x.op !== 'cast') return undefined
+  const inner = x.src[0] as Node
+  const [from, over] = [scalarOf(inner.dtype), scalarOf(x.dtype)]
+  // widening from f16, or wrapping between integers, loses nothing on the way
+  if (from === 'f16' && over === 'f32') return into.make('cast', dtype, [inner])
+  const wraps = isInteger(inner.dtype) && isInteger(x.dtype) && isInteger(dtype)
+  return wraps || (from === 'bool' && over !== 'bool') ? into.make('cast', dtype, [inner]) : undefined
+}
+
+function simplifyNot(into: Making, x: Node): Node | undefined {
+  if (x.op === 'not') return x.src[0]
+  const opposite = OPPOSITE[x.op]
+  if (opposite === undefined) return undefined
+  // a comparison with NaN is false both ways round
+  const exact = x.op === 'eq' || x.op === 'ne' || !isFloat((x.src[0] as Node).dtype)
+  return exact ? into.make(opposite, x.dtype, x.src) : undefined
+}
+
+function simplifySelect(into: Making, dtype: DType, condition: Node, a: Node, b: Node): Node | undefined {
+  const known = splatOf(condition)
+  if (known !== undefined) return known === 0 ? b : a
+  if (a === b) return a
+  if (condition.op === 'not') return into.make('select', dtype, [condition.src[0] as Node, b, a])
+  if (scalarOf(dtype) !== 'bool') return undefined
+  const [left, right] = [splatOf(a), splatOf(b)]
+  if (left === 1 && right === 0) return condition
+  return left === 0 && right === 1 ? into.make('not', dtype, [condition]) : undefined
+}
+
+function simplifyCompare(into: Making, op: OpName, dtype: DType, x: Node, y: Node): Node | undefined {
+  if (!isInteger(x.dtype)) return undefined
+  const same = OF_EQUALS[op]
+  if (x === y && same !== undefined) return into.constant(same, dtype)
+  if (scalarOf(x.dtype) !== 'u32') return undefined
+  if (op === 'lt' && splatOf(y) === 0) return into.constant(0, dtype)
+  if (op === 'ge' && splatOf(y) === 0) return into.constant(1, dtype)
+  // a bool that was kept in an integer
+  const inner = x.op === 'cast' ? x.src[0] : undefined
+  return op === 'ne' && splatOf(y) === 0 && inner !== undefined && scalarOf(inner.dtype) === 'bool' ? inner : undefined
+}
+
+/** (x + c1) - c2 -> x + (c1 - c2); what stays negative stays a subtraction, which reads better. */
+function regroupSub({ make, constant, a, right }: Case): Node | undefined {
+  const added = a.op === 'add' ? splatOf(a.src[1] as Node) : undefined
+  if (added === undefined || right === undefined) return undefined
+  const [x, rest] = [a.src[0] as Node, added - right]
+  return rest >= 0 ? make('add', x, constant(rest)) : make('sub', x, constant(-rest))
+}
+
+function isAllOnes(then: Rule): Rule {
+  return (it) => (it.right !== undefined && it.right >>> 0 === ALL_ONES ? then(it) : undefined)
+}
+
+function isPowerOfTwo(value: number | undefined): value is number {
+  return value !== undefined && value > 0 && Number.isInteger(Math.log2(value))
+}
+
+/** (a + c) & mask where a has only zeros under the mask. */
+function lowBits(constant: Case['constant'], a: Node, mask: number | undefined): Node | undefined {
+  if (mask === undefined || !isPowerOfTwo(mask + 1)) return undefined
+  const zeros = Math.log2(mask + 1)
+  if (trailingZeros(a) >= zeros) return constant(0)
+  const added = a.op === 'add' ? splatOf(a.src[1] as Node) : undefined
+  return added !== undefined && trailingZeros(a.src[0] as Node) >= zeros ? constant(added & mask) : undefined
+}
+
+/** (a + c) >> k where a has k zeros at the end and c is below 2^k. */
+function dropLowBits({ make, dtype, a, b, right }: Case): Node | undefined {
+  const added = a.op === 'add' ? splatOf(a.src[1] as Node) : undefined
+  if (scalarOf(dtype) !== 'u32' || added === undefined || right === undefined || right > 31) return undefined
+  const base = a.src[0] as Node
+  return added < 2 ** right && trailingZeros(base) >= right ? make('shr', base, b) : undefined
+}
+
+/** How many low bits of an integer are certainly zero. `known` may tell about locals. Looks only a few steps deep. */
+export function trailingZeros(node: Node, known: (local: Node) => number = () => 0, depth = 6): number {
+  const value = splatOf(node)
+  if (value !== undefined) return value === 0 ? 32 : 31 - Math.clz32(value & -value)
+  const [a, b] = node.src
+  if (depth === 0 || a === undefined) return node.op === 'local' ? known(node) : 0
+  const of = (child: Node): number => trailingZeros(child, known, depth - 1)
+  if (b === undefined) return 0
+  switch (node.op) {
+    case 'mul': return Math.min(32, of(a) + of(b))
+    case 'add': case 'sub': case 'or': case 'xor': return Math.min(of(a), of(b))
+    case 'and': return Math.max(of(a), of(b))
+    case 'shl': return Math.min(32, of(a) + (splatOf(b) ?? 0))
+    default: return 0
+  }
+}

@@ -1,0 +1,38 @@
+// The lazy graph: a tensor node says which operation gives it, from which nodes. Nothing is computed until a plan is built.
+// Plain data; shapes are row-major, the last axis contiguous.
+
+import type { BufferHandle } from '../device/device.ts'
+import type { GgmlType } from '../quant/type.ts'
+
+/** Types of computed tensors. Weights may have any format; they are leaves. */
+export type ElementType = 'f32' | 'f16' | 'u32'
+
+export interface TensorNode {
+  readonly op: string
+  readonly shape: readonly number[]
+  readonly type: ElementType
+  readonly src: readonly TensorNode[]
+  readonly attrs: object
+  /** for people: shown by `ingot compare` and in errors */
+  label?: string
+}
+
+/** A leaf whose bytes lie in a buffer that outlives the plan: weights, caches, inputs. */
+export interface LeafAttrs {
+  readonly buffer: BufferHandle
+  /** byte offset in the buffer; a multiple of the device's alignment */
+  readonly offset: number
+  readonly format: GgmlType
+}
+
+export function leafOf(node: TensorNode): LeafAttrs | undefined {
+  return node.op === 'leaf' ? (node.attrs as LeafAttrs) : undefined
+}
+
+export function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1)
+}
+
+export function bytesOf(node: TensorNode): number {
+  return sizeOf(node.shape) * (node.type === 'f16' ? 2 : 4)
+}
