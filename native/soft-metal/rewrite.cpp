@@ -392,7 +392,21 @@ class Rewriter {
     // Struct methods and macros escape the search above; a directive that mentions a collective counts for every kernel.
     bool hidden = false;
     for (auto& t : t_) hidden = hidden || (t.kind == Token::Directive && (t.text.find("simd") != std::string::npos || t.text.find("barrier") != std::string::npos));
-    for (auto& k : out_.kernels) k.collective = hidden || meeting.count(k.name) > 0;
+    for (auto& k : out_.kernels) {
+      k.collective = hidden || meeting.count(k.name) > 0;
+      std::set<std::string> seen;
+      std::set<uint32_t> constants;
+      constantsOf(k.name, words, seen, constants);
+      k.constants.assign(constants.begin(), constants.end());
+    }
+  }
+  void constantsOf(const std::string& name, std::map<std::string, std::set<std::string>>& words, std::set<std::string>& seen, std::set<uint32_t>& found) const {
+    if (!words.count(name) || !seen.insert(name).second) return;
+    for (auto& w : words[name]) {
+      constantsOf(w, words, seen, found);
+      for (size_t at = w.find("sm::functionConstant<"); at != std::string::npos; at = w.find("sm::functionConstant<", at + 1))
+        found.insert(static_cast<uint32_t>(std::stoul(w.substr(w.find(">(", at) + 2))));
+    }
   }
 
   // `auto v = p[i];` must copy the element, not the checked reference to it.

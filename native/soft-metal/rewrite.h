@@ -20,6 +20,7 @@ struct KernelInfo {
   std::vector<KernelArg> args;
   bool collective = false;  // it, or a function it calls, meets other threads
   uint32_t maxThreads = 1024;
+  std::vector<uint32_t> constants;  // function constants it reads, directly or through calls
   int line = 0;
 };
 

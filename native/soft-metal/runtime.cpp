@@ -46,6 +46,7 @@ struct PoolStack {
 };
 thread_local PoolStack poolStack;
 std::atomic<u64> poolSerial{1};
+std::atomic<u32> generation{1};
 
 // Clears the integer and the floating-point return register.
 struct Nil { double real; u64 word; };
@@ -131,7 +132,7 @@ void ensureRuntime() {
 }
 
 id adopt(Class* c, Object* o) {
-  id h = new Handle{kLive, {1}, c, o};
+  id h = new Handle{kLive, {1}, c, o, generation.load()};
   o->self = h;
   c->live.fetch_add(1, std::memory_order_relaxed);
   return h;
@@ -156,7 +157,7 @@ void release(id h) {
   Object* impl = h->impl;
   h->magic = kDead;
   h->impl = nullptr;
-  h->cls->live.fetch_sub(1, std::memory_order_relaxed);
+  if (h->generation == generation.load()) h->cls->live.fetch_sub(1, std::memory_order_relaxed);
   delete impl;
   auto& s = state();
   id old = nullptr;
@@ -274,6 +275,7 @@ void clearMisuse() {
 }
 
 void forgetLive() {
+  generation++;
   for (Class* c : state().order) c->live = 0;
 }
 

@@ -32,6 +32,7 @@ struct Handle {
   std::atomic<int32_t> refs;
   Class* cls;
   Object* impl;
+  u32 generation = 0;  // of the report: objects older than the last reset are not counted
 };
 using id = Handle*;
 using SEL = Selector*;

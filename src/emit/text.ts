@@ -1,6 +1,7 @@
 // Expressions as text with the least parentheses. `level` says how tightly the outermost operator binds. The rules are
 // stricter than C's: shifts and bitwise operators take only unary operands, as WGSL demands and as C compilers advise.
 
+import { widthOf } from '../base/dtype.ts'
 import type { Node } from '../ir/node.ts'
 
 export const LEVEL = {
@@ -12,10 +13,19 @@ export interface Text {
   readonly level: number
 }
 
+/** How a constant is written. */
+export interface Manner {
+  /** an integer may drop its suffix, since its neighbour gives the type */
+  readonly bare?: boolean
+  /** it is a pattern of bits */
+  readonly hex?: boolean
+}
+export const BARE: Manner = { bare: true }
+
 /** What a spelling may ask of the emitter. */
 export interface Speaker {
-  /** An operand as text. `bare`: an integer constant may drop its suffix, since its neighbour gives the type. */
-  say(node: Node, bare?: boolean): Text
+  /** An operand as text. */
+  say(node: Node, manner?: Manner): Text
   /** Notes that the program needs a helper function, a directive or the like; the dialect knows what the key means. */
   need(key: string): void
   /** The name of a constant array at program scope. */
@@ -50,14 +60,26 @@ export function binary(left: Text, operator: string, right: Text, level: number)
   return { text: `${first} ${operator} ${within(right, rightLevel)}`, level }
 }
 
-/** Only one of two integer constants may be bare: the other operand must carry the type. */
-export function pair(node: Node, speaker: Speaker): [Text, Text] {
+/** Two operands of one operator. Only one of two integer constants may be bare: the other operand must carry the type. */
+export function pair(node: Node, speaker: Speaker, manner: Manner = {}): [Text, Text] {
   const [a, b] = node.src as [Node, Node]
-  return [speaker.say(a, b.op !== 'const'), speaker.say(b, a.op !== 'const')]
+  const bare = (other: Node): boolean => other.op !== 'const' && widthOf(other.dtype) === 1
+  return [speaker.say(a, { ...manner, bare: bare(b) }), speaker.say(b, { ...manner, bare: bare(a) })]
 }
 
-export const infix = (operator: string, level: number): Spelling => (node, speaker) => {
-  const [left, right] = pair(node, speaker)
+/** The operands of an operator that spreads a scalar over a vector by itself. */
+export function spread(node: Node, speaker: Speaker, manner: Manner = {}): [Text, Text] {
+  const [a, b] = node.src as [Node, Node]
+  const scalar = (operand: Node, other: Node): Text | undefined => (operand.op === 'splat' && other.op !== 'splat'
+    ? speaker.say(operand.src[0] as Node, manner) : undefined)
+  const [left, right] = pair(node, speaker, manner)
+  return [scalar(a, b) ?? left, scalar(b, a) ?? right]
+}
+
+type Operands = (node: Node, speaker: Speaker, manner?: Manner) => [Text, Text]
+
+export const infix = (operator: string, level: number, operands: Operands = pair): Spelling => (node, speaker) => {
+  const [left, right] = operands(node, speaker, level <= LEVEL.bitAnd && level >= LEVEL.bitOr ? { hex: true } : {})
   return binary(left, operator, right, level)
 }
 

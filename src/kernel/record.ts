@@ -36,6 +36,8 @@ export interface KernelRecord<P extends object = object> {
   readonly about: string
   /** The buffers for these parameters, in the order users think of them. */
   buffers(params: P): readonly BufferShape[]
+  /** Values for the inputs that numbers in [-1, 1] would not suit: ids, positions, masks. `random` gives [0, 1). */
+  inputs?(params: P, random: () => number): Arrays
   /** Chooses a form from the caps. */
   work(caps: Caps, params: P): Work
   /** The meaning: values of the `out` and `inout` buffers, given those of the `in` and `inout` ones as f32 or integers. */

@@ -3,7 +3,7 @@
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
-import { type AttentionParams, attention } from '../kernel/attention.ts'
+import { attention } from '../kernel/attention.ts'
 import { advance, cacheWrite } from '../kernel/cache.ts'
 import { gather } from '../kernel/gather.ts'
 import { linear } from '../kernel/linear.ts'
@@ -14,19 +14,19 @@ import { type ReduceKind, reduce } from '../kernel/reduce.ts'
 import { type RopeStyle, rope } from '../kernel/rope.ts'
 import { argmax, topk } from '../kernel/select.ts'
 import { softmax } from '../kernel/softmax.ts'
+import type { GgmlType } from '../quant/type.ts'
 import { type ElementType, type TensorNode, leafOf, sizeOf } from './node.ts'
 
 export interface Inferred { readonly shape: readonly number[]; readonly type: ElementType }
 
-/** Kernel work, and which tensor each of its buffers is; `out` is the tensor being computed. */
-export interface Lowered {
-  readonly work: Work
-  readonly bind: Readonly<Record<string, TensorNode>>
-}
+/** Which tensor each buffer of the kernels is, by the name of the kernel's parameter. */
+export type Bindings = Readonly<Record<string, TensorNode>>
 
 export interface TensorOp<A extends object> {
   infer(src: readonly TensorNode[], attrs: A): Inferred
-  lower(out: TensorNode, src: readonly TensorNode[], attrs: A, caps: Caps): Lowered
+  /** The kernels that compute it. Depends on shapes, types and formats only, so equal operations share it. */
+  lower(out: TensorNode, src: readonly TensorNode[], attrs: A, caps: Caps): Work
+  bind(out: TensorNode, src: readonly TensorNode[], attrs: A): Bindings
   /** the operand whose memory the result takes over: the operation changes it in place */
   readonly inPlace?: number
 }
@@ -41,6 +41,11 @@ function get(src: readonly TensorNode[], index: number): TensorNode {
   const node = src[index]
   if (node === undefined) throw new IngotError('bad-argument', `operand ${index} is missing`)
   return node
+}
+
+/** The format of a weight, or of a computed tensor used as one. */
+function formatOf(node: TensorNode): GgmlType {
+  return leafOf(node)?.format ?? (node.type === 'f16' ? 'f16' : 'f32')
 }
 
 const last = (shape: readonly number[]): number => shape.at(-1) ?? 1
@@ -62,18 +67,17 @@ export const TENSOR_OPS = {
       if (sizeOf(x!.shape) !== sizeOf(shape)) fail('reshape', 'sizes differ', x!.shape, shape)
       return { shape, type: x!.type }
     },
-    lower: () => ({ work: { launches: [] }, bind: {} }),
+    lower: () => ({ launches: [] }),
+    bind: () => ({}),
     inPlace: 0,
   }),
 
   map: record<MapAttrs>({
     infer: (src, { type }) => ({ shape: broadcast('map', src.map((node) => node.shape)), type }),
-    lower: (out, src, { expr, type }, caps) => ({
-      work: map.work(caps, {
-        expr, type, shape: out.shape, inputs: src.map((node) => ({ type: node.type, strides: stridesFor(node.shape, out.shape) })),
-      }),
-      bind: { ...Object.fromEntries(src.map((node, i) => [`in${i}`, node])), y: out },
+    lower: (out, src, { expr, type }, caps) => map.work(caps, {
+      expr, type, shape: out.shape, inputs: src.map((node) => ({ type: node.type, strides: stridesFor(node.shape, out.shape) })),
     }),
+    bind: (out, src) => ({ ...Object.fromEntries(src.map((node, i) => [`in${i}`, node])), y: out }),
   }),
 
   reduce: record<ReduceAttrs>({
@@ -81,24 +85,20 @@ export const TENSOR_OPS = {
       const shape = keep ? x!.shape.map((size, axis) => (axes.includes(axis) ? 1 : size)) : x!.shape.filter((_, axis) => !axes.includes(axis))
       return { shape, type: kind === 'argmax' || kind === 'argmin' ? 'u32' : 'f32' }
     },
-    lower: (out, src, { kind, axes }, caps) => ({
-      work: reduce.work(caps, { kind, axes, shape: get(src, 0).shape }), bind: { x: get(src, 0), y: out },
-    }),
+    lower: (_out, src, { kind, axes }, caps) => reduce.work(caps, { kind, axes, shape: get(src, 0).shape }),
+    bind: (out, src) => ({ ...names(src, 'x'), y: out }),
   }),
 
   norm: record<NormAttrs>({
     infer: ([x]) => ({ shape: x!.shape, type: 'f32' }),
-    lower: (out, src, attrs, caps) => ({
-      work: norm.work(caps, { ...attrs, rows: rowsOf(out.shape), cols: last(out.shape) }),
-      bind: { ...names(src, 'x', ...(attrs.weight ? ['weight'] : []), ...(attrs.bias ? ['bias'] : [])), y: out },
-    }),
+    lower: (out, _src, attrs, caps) => norm.work(caps, { ...attrs, rows: rowsOf(out.shape), cols: last(out.shape) }),
+    bind: (out, src, { weight, bias }) => ({ ...names(src, 'x', ...(weight ? ['weight'] : []), ...(bias ? ['bias'] : [])), y: out }),
   }),
 
   softmax: record<object>({
     infer: ([x]) => ({ shape: x!.shape, type: 'f32' }),
-    lower: (out, src, _attrs, caps) => ({
-      work: softmax.work(caps, { rows: rowsOf(out.shape), cols: last(out.shape) }), bind: { ...names(src, 'x'), y: out },
-    }),
+    lower: (out, _src, _attrs, caps) => softmax.work(caps, { rows: rowsOf(out.shape), cols: last(out.shape) }),
+    bind: (out, src) => ({ ...names(src, 'x'), y: out }),
   }),
 
   /** x [n, k] times a weight [m, k] of any format, plus an optional bias [m] */
@@ -107,34 +107,28 @@ export const TENSOR_OPS = {
       if (last(x!.shape) !== last(w!.shape)) fail('linear', 'inner sizes differ', `${show(x!)} x ${show(w!)}`, undefined, 'the weight is [out, in]')
       return { shape: [...x!.shape.slice(0, -1), w!.shape[0] ?? 1], type: 'f32' }
     },
-    lower: (out, src, { bias }, caps) => {
+    lower: (_out, src, { bias }, caps) => {
       const [x, w] = [get(src, 0), get(src, 1)]
-      const format = leafOf(w)?.format ?? (w.type === 'f16' ? 'f16' : 'f32')
-      const work = linear(caps, { format, m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias })
-      return { work, bind: { ...names(src, 'x', 'w', ...(bias ? ['bias'] : [])), y: out } }
+      return linear(caps, { format: formatOf(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias })
     },
+    bind: (out, src) => ({ ...names(src, 'x', 'w', 'bias'), y: out }),
   }),
 
   /** rows of a table [rows, cols] of any format, chosen by u32 ids */
   gather: record<object>({
     infer: ([table, ids]) => ({ shape: [...ids!.shape, last(table!.shape)], type: 'f32' }),
-    lower: (out, src, _attrs, caps) => {
+    lower: (_out, src, _attrs, caps) => {
       const [table, ids] = [get(src, 0), get(src, 1)]
-      const format = leafOf(table)?.format ?? (table.type === 'f16' ? 'f16' : 'f32')
-      return {
-        work: gather.work(caps, { format, rows: sizeOf(ids.shape), cols: last(table.shape), tableRows: rowsOf(table.shape) }),
-        bind: { table, ids, y: out },
-      }
+      return gather.work(caps, { format: formatOf(table), rows: sizeOf(ids.shape), cols: last(table.shape), tableRows: rowsOf(table.shape) })
     },
+    bind: (out, src) => ({ ...names(src, 'table', 'ids'), y: out }),
   }),
 
   /** x [n, heads * dim], positions [n], frequencies [dims / 2] */
   rope: record<RopeAttrs>({
     infer: ([x]) => ({ shape: x!.shape, type: 'f32' }),
-    lower: (out, src, { style, heads, dims, magnitude }, caps) => ({
-      work: rope.work(caps, { style, rows: rowsOf(out.shape), heads, headDim: last(out.shape) / heads, dims, magnitude }),
-      bind: { ...names(src, 'x', 'positions', 'freqs'), y: out },
-    }),
+    lower: (out, _src, attrs, caps) => rope.work(caps, { ...attrs, rows: rowsOf(out.shape), headDim: last(out.shape) / attrs.heads }),
+    bind: (out, src) => ({ ...names(src, 'x', 'positions', 'freqs'), y: out }),
   }),
 
   /** cache [heads, capacity, dim] with x [n, heads * dim] written at positions [n] */
@@ -142,49 +136,44 @@ export const TENSOR_OPS = {
     infer: ([cache]) => ({ shape: cache!.shape, type: cache!.type }),
     lower: (_out, src, { heads }, caps) => {
       const [cache, x] = [get(src, 0), get(src, 1)]
-      return {
-        work: cacheWrite.work(caps, {
-          type: cache.type as 'f32' | 'f16', rows: rowsOf(x.shape), heads, headDim: last(x.shape) / heads, capacity: cache.shape[1] ?? 0,
-        }),
-        bind: names(src, 'cache', 'x', 'positions'),
-      }
+      return cacheWrite.work(caps, {
+        type: cache.type as 'f32' | 'f16', rows: rowsOf(x.shape), heads, headDim: last(x.shape) / heads, capacity: cache.shape[1] ?? 0,
+      })
     },
+    bind: (_out, src) => names(src, 'cache', 'x', 'positions'),
     inPlace: 0,
   }),
 
   /** q [n, heads * dim], keys and values [kvHeads, capacity, dim], positions [n]: each row sees the keys up to its position */
   attention: record<AttentionAttrs>({
     infer: ([q, , v], { heads }) => ({ shape: [...q!.shape.slice(0, -1), heads * last(v!.shape)], type: 'f32' }),
-    lower: (out, src, attrs, caps) => {
+    lower: (_out, src, attrs, caps) => {
       const [q, keys] = [get(src, 0), get(src, 1)]
-      const params: AttentionParams = {
+      return attention.work(caps, {
         ...attrs, type: keys.type as 'f32' | 'f16', rows: rowsOf(q.shape), kvHeads: keys.shape[0] ?? 1, headDim: last(keys.shape), capacity: keys.shape[1] ?? 0,
-      }
-      return { work: attention.work(caps, params), bind: { ...names(src, 'q', 'keys', 'values', 'positions'), y: out } }
+      })
     },
+    bind: (out, src) => ({ ...names(src, 'q', 'keys', 'values', 'positions'), y: out }),
   }),
 
   argmax: record<object>({
     infer: ([x]) => ({ shape: x!.shape.slice(0, -1), type: 'u32' }),
-    lower: (out, src, _attrs, caps) => {
-      const x = get(src, 0)
-      return { work: argmax.work(caps, { rows: rowsOf(x.shape), cols: last(x.shape) }), bind: { x, y: out } }
-    },
+    lower: (_out, src, _attrs, caps) => argmax.work(caps, { rows: rowsOf(get(src, 0).shape), cols: last(get(src, 0).shape) }),
+    bind: (out, src) => ({ ...names(src, 'x'), y: out }),
   }),
 
   /** the k largest of a row: k ids, then the bits of their k values, largest first */
   topk: record<{ k: number }>({
     infer: (_src, { k }) => ({ shape: [2 * k], type: 'u32' }),
-    lower: (out, src, { k }, caps) => {
-      const x = get(src, 0)
-      return { work: topk.work(caps, { cols: last(x.shape), k }), bind: { x, y: out } }
-    },
+    lower: (_out, src, { k }, caps) => topk.work(caps, { cols: last(get(src, 0).shape), k }),
+    bind: (out, src) => ({ ...names(src, 'x'), y: out }),
   }),
 
   /** adds to every element of a u32 tensor in place */
   advance: record<{ by: number }>({
     infer: ([x]) => ({ shape: x!.shape, type: 'u32' }),
-    lower: (_out, src, { by }, caps) => ({ work: advance.work(caps, { count: sizeOf(get(src, 0).shape), by }), bind: names(src, 'x') }),
+    lower: (_out, src, { by }, caps) => advance.work(caps, { count: sizeOf(get(src, 0).shape), by }),
+    bind: (_out, src) => names(src, 'x'),
     inPlace: 0,
   }),
 } as const
@@ -210,7 +199,7 @@ export function broadcast(op: string, shapes: readonly (readonly number[])[]): n
 
 /** Elements to step per axis of `out` to walk a contiguous tensor of `shape` that broadcasts to it; 0 where it repeats. */
 export function stridesFor(shape: readonly number[], out: readonly number[]): number[] {
-  const strides = new Array<number>(out.length).fill(0)
+  const strides = Array.from({ length: out.length }, () => 0)
   let step = 1
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const size = shape[axis] ?? 1

@@ -1,8 +1,8 @@
 // Constants as nodes: what value a node has, where that is known, and how a number looks in a type. Knows no rules (fold.ts).
 
 import { type DType, type Scalar, widthOf } from '../../base/dtype.ts'
-import type { Arg, Node } from '../node.ts'
-import type { OpName } from '../op.ts'
+import type { Node } from '../node.ts'
+import type { Arg, OpName } from '../op.ts'
 
 /** What rules need in order to make nodes. */
 export interface Making {

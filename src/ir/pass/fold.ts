@@ -3,8 +3,8 @@
 // and its operands, never statements. Every rule keeps the bits of every result, -0 and NaN included.
 
 import { type DType, type Scalar, scalarOf, widthOf } from '../../base/dtype.ts'
-import { type Arg, Interner, type Node } from '../node.ts'
-import { type OpName, opRecord } from '../op.ts'
+import { Interner, type Node } from '../node.ts'
+import { type Arg, type OpName, opRecord } from '../op.ts'
 import { simplifyArithmetic } from './algebra.ts'
 import { type Making, constantOf, elementsOf, normal } from './constant.ts'
 import { simplifyVector } from './vector.ts'

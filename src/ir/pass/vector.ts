@@ -2,8 +2,8 @@
 // undefined.
 
 import { type DType, scalarOf, vector, widthOf, type Width } from '../../base/dtype.ts'
-import type { Arg, Node } from '../node.ts'
-import type { OpName } from '../op.ts'
+import type { Node } from '../node.ts'
+import type { Arg, OpName } from '../op.ts'
 import type { Making } from './constant.ts'
 
 export function simplifyVector(into: Making, op: OpName, dtype: DType, src: readonly Node[], arg: Arg): Node | undefined {

@@ -56,7 +56,8 @@ export class SpmModel implements Pairs {
       return
     }
     const from = ids.length
-    const count = this.merger.merge(this.#buffer, this.#spell(text))
+    const spelled = this.#spell(text)
+    const count = this.merger.merge(this.#buffer, spelled)
     for (let i = 0; i < count; i++) this.#emit(this.#buffer[i]!, ids)
     if (text.length > LONGEST_REMEMBERED) return
     if (this.#remembered.size >= MOST_REMEMBERED) this.#remembered.clear()

@@ -1,0 +1,28 @@
+// The device that never runs: memory is real, so what is written can be read back; a kernel is checked and emitted for every
+// text target; a dispatch is checked and does nothing. For tests of everything above a device, anywhere.
+
+import type { Caps } from '../../base/caps.ts'
+import { emitMsl } from '../../emit/msl.ts'
+import { emitWgsl } from '../../emit/wgsl.ts'
+import type { Device } from '../device.ts'
+import type { DeviceFactory } from '../factory.ts'
+import { HostDevice } from '../host.ts'
+import { REFERENCE_CAPS } from '../reference/reference.ts'
+
+export const nullDevice: DeviceFactory = {
+  name: 'null',
+  about: 'compiles, never runs: for tests',
+  probe: () => Promise.resolve({ available: true, detail: 'never runs', key: 'null' }),
+  open: () => Promise.resolve(openNull()),
+}
+
+export function openNull(caps: Partial<Caps> = {}): Device {
+  const own = { ...REFERENCE_CAPS, ...caps }
+  return new HostDevice({
+    name: 'null',
+    detail: 'never runs',
+    caps: own,
+    compile: (kernel) => { for (const emit of [emitWgsl, emitMsl]) emit(kernel, own) },
+    run: () => {},
+  })
+}

@@ -1,0 +1,114 @@
+// Finds a GPU: `navigator.gpu` in browsers, the optional package `webgpu` (Dawn) in Node. Says why where there is none. Knows
+// adapters and limits; does not know buffers or programs.
+
+import type { Caps } from '../../base/caps.ts'
+import { IngotError } from '../../base/error.ts'
+import type { Probe } from '../factory.ts'
+
+/** Limits worth more than the default: whatever the adapter has is asked for. */
+const LIMITS = [
+  'maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize', 'maxComputeInvocationsPerWorkgroup',
+  'maxComputeWorkgroupSizeX', 'maxComputeWorkgroupSizeY', 'maxComputeWorkgroupSizeZ', 'maxStorageBuffersPerShaderStage',
+] as const
+const FEATURES = ['subgroups', 'shader-f16', 'timestamp-query'] as const satisfies readonly GPUFeatureName[]
+const MOST_LANES = 1024
+/** Guess: WebGPU does not tell how many cores there are. Enough groups to fill a large GPU. */
+const PARALLEL = 64
+const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i
+
+/** An adapter, and the GPU object it came from: in Node the process lives as long as that is referenced. */
+export interface Found {
+  readonly gpu: GPU
+  readonly adapter: GPUAdapter
+}
+
+/** The best adapter there is; throws `device-unavailable` with the reason. */
+export async function findAdapter(): Promise<Found> {
+  const gpu = await findGpu()
+  const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null)
+  if (adapter === null) {
+    throw new IngotError('device-unavailable', 'no GPU adapter was found', {
+      op: 'webgpu', hint: 'is a graphics driver installed (Vulkan on Linux), and does this process see it?',
+    })
+  }
+  return { gpu, adapter }
+}
+
+export async function probeAdapter(): Promise<Probe> {
+  try {
+    const { adapter } = await findAdapter()
+    return { available: true, detail: describe(adapter), key: keyOf(adapter), software: isSoftware(adapter) }
+  } catch (error) {
+    return { available: false, detail: 'no adapter', reason: error instanceof Error ? error.message : String(error), key: 'none' }
+  }
+}
+
+/** A device with all the limits and features of the adapter that Ingot uses. */
+export function requestDevice(adapter: GPUAdapter): Promise<GPUDevice> {
+  return adapter.requestDevice({
+    label: 'ingot',
+    requiredFeatures: FEATURES.filter((feature) => adapter.features.has(feature)),
+    requiredLimits: Object.fromEntries(LIMITS.map((limit) => [limit, adapter.limits[limit]])),
+  })
+}
+
+export function capsOf({ limits, features }: GPUDevice, { info }: GPUAdapter): Caps {
+  const fixed = info.subgroupMinSize > 0 && info.subgroupMinSize === info.subgroupMaxSize
+  return {
+    lanes: Math.min(limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX, MOST_LANES),
+    subgroup: features.has('subgroups') && fixed ? info.subgroupMinSize : 0,
+    tiles: false,
+    f16: features.has('shader-f16'),
+    width: 4,
+    dot: false,
+    parallel: PARALLEL,
+    sharedBytes: limits.maxComputeWorkgroupStorageSize,
+    bufferBytes: Math.floor(limits.maxBufferSize / 16) * 16,
+    bindingBytes: Math.floor(limits.maxStorageBufferBindingSize / 16) * 16,
+    bindings: limits.maxStorageBuffersPerShaderStage,
+    grid: limits.maxComputeWorkgroupsPerDimension,
+    alignment: limits.minStorageBufferOffsetAlignment,
+  }
+}
+
+/** `NVIDIA GeForce RTX 4090 (nvidia, lovelace)`; software adapters say so. */
+export function describe(adapter: GPUAdapter): string {
+  const { description, device, vendor, architecture } = adapter.info
+  const family = [vendor, architecture].filter((part) => part !== '').join(', ')
+  const name = description === '' ? device : description
+  return `${name === '' ? 'unnamed adapter' : name}${family === '' ? '' : ` (${family})`}${isSoftware(adapter) ? ', software' : ''}`
+}
+
+/** Emulated on the CPU. */
+export function isSoftware({ info }: GPUAdapter): boolean {
+  return info.isFallbackAdapter || SOFTWARE.test(`${info.vendor} ${info.architecture} ${info.device} ${info.description}`)
+}
+
+function keyOf({ info, features }: GPUAdapter): string {
+  const abilities = FEATURES.filter((feature) => features.has(feature)).join('+')
+  return [info.vendor, info.architecture, info.device, info.description, `${info.subgroupMinSize}-${info.subgroupMaxSize}`, abilities].join('/')
+}
+
+async function findGpu(): Promise<GPU> {
+  const own = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu
+  if (own !== undefined) return own
+  if ((globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node === undefined) {
+    throw new IngotError('device-unavailable', 'this browser has no WebGPU', { op: 'webgpu', hint: 'use a recent browser, over https or localhost' })
+  }
+  // Some Vulkan drivers complain on stderr when this is not set.
+  if (process.platform === 'linux') process.env.XDG_RUNTIME_DIR ??= '/tmp'
+  const { create } = await importDawn()
+  return create([])
+}
+
+/** An optional peer: named by a variable, so that types and bundles do not need it. */
+async function importDawn(): Promise<{ create(options: string[]): GPU }> {
+  const specifier: string = 'webgpu'
+  try {
+    return (await import(/* @vite-ignore */ specifier)) as { create(options: string[]): GPU }
+  } catch (cause) {
+    const missing = (cause as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND'
+    const why = missing ? 'the package webgpu is not installed' : `the package webgpu does not load: ${String(cause)}`
+    throw new IngotError('device-unavailable', why, { op: 'webgpu', hint: 'npm install webgpu', cause })
+  }
+}

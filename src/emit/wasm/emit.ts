@@ -1,0 +1,338 @@
+// A kernel as a WebAssembly module: one function that runs a range of the grid's workgroups, over an imported memory.
+//
+//   run(args, scratch, begin, end): workgroups begin .. end-1 of the grid, counting x first.
+//   args      address of the arguments: grid x, y, z; address of the tables; address of each buffer; the uniforms. 4 bytes each.
+//   scratch   address of `scratchBytes` of this thread's own, for the workgroup's shared arrays
+//
+// Statements and locals are here; how ops are said is in spell.ts, memory in access.ts. Takes any kernel and lowers it first:
+// after that there is one lane, and an expression that is used twice has a name. Emission is deterministic.
+// Invariant: all memories that args name begin at 65536 or above (see access.ts).
+
+import { storageBytes } from '../../base/dtype.ts'
+import { IngotError } from '../../base/error.ts'
+import { type Kernel, type SharedArray, buffersOf, isShared, memoryOf, uniformsOf } from '../../ir/kernel.ts'
+import { type Node, walk } from '../../ir/node.ts'
+import type { AtomicKind, IndexName } from '../../ir/op.ts'
+import { lower } from '../../ir/pass/index.ts'
+import { type Access, accessWidth, atomic, load, sayIndex, store } from './access.ts'
+import type { FunctionBody, Label } from './body.ts'
+import type { WasmFeatures } from './features.ts'
+import { WasmModule } from './module.ts'
+import type { ValType } from './opcode.ts'
+import { printModule } from './print.ts'
+import { type Speaker, type Spelling, operand, valueType } from './speaker.ts'
+import { spellings, tableLength, wasmTarget } from './spell.ts'
+
+export interface WasmKernel {
+  readonly bytes: Uint8Array<ArrayBuffer>
+  /** name of the exported function */
+  readonly entry: string
+  /** bytes of memory that each thread needs for itself */
+  readonly scratchBytes: number
+  /** constants that must lie in memory, at the address that args give; may be empty */
+  readonly tables: Uint8Array<ArrayBuffer>
+}
+
+/** Where things lie in the block of arguments, in bytes. */
+export const ARGS = { grid: 0, tables: 12, buffers: 16 } as const
+const ENTRY = 'run'
+/** Pages of a memory that 32 bits can address. */
+export const MOST_PAGES = 65536
+
+/** The kernel as a module for an engine with these features; `features.threads` makes its memory a shared one. */
+export function emitWasm(kernel: Kernel, features: WasmFeatures): WasmKernel {
+  const { module, scratchBytes, tables } = build(kernel, features)
+  return { bytes: module.encode(), entry: ENTRY, scratchBytes, tables }
+}
+
+/** The same module as text. */
+export function printWat(kernel: Kernel, features: WasmFeatures): string {
+  return printModule(build(kernel, features).module)
+}
+
+/** Bytes of the block of arguments. */
+export function argsBytes(kernel: Kernel): number {
+  return ARGS.buffers + 4 * kernel.params.length
+}
+
+/** Where the uniforms begin in the block of arguments. */
+export function uniformsOffset(kernel: Kernel): number {
+  return ARGS.buffers + 4 * buffersOf(kernel).length
+}
+
+function build(kernel: Kernel, features: WasmFeatures) {
+  const module = new WasmModule()
+  const { threads } = features
+  module.importMemory('env', 'memory', threads ? { min: 1, max: MOST_PAGES, shared: true } : { min: 1 })
+  const lowered = lower(kernel, wasmTarget)
+  let emitter: Emitter | undefined
+  module.function(ENTRY, { params: ['i32', 'i32', 'i32', 'i32'], export: true }, (f) => {
+    emitter = new Emitter(lowered, f, features)
+    emitter.run()
+  })
+  const tables = emitter?.tables ?? []
+  return { module, scratchBytes: emitter?.scratchBytes ?? 0, tables: new Uint8Array(Uint32Array.from(tables).buffer) }
+}
+
+const AXES = ['x', 'y', 'z'] as const
+const align = (value: number, to: number): number => Math.ceil(value / to) * to
+
+class Emitter implements Speaker {
+  readonly f: FunctionBody
+  readonly features: WasmFeatures
+  /** words of all tables */
+  readonly tables: number[] = []
+  readonly scratchBytes: number
+  readonly #kernel: Kernel
+  readonly #free: Record<ValType, number[]> = { i32: [], i64: [], f32: [], f64: [], v128: [] }
+  /** locals of the open blocks, to be free again when they close */
+  readonly #scopes: { type: ValType; local: number }[][] = []
+  readonly #values = new Map<number, number>()
+  readonly #params = new Map<string, number>()
+  readonly #indices = new Map<string, number>()
+  readonly #tableOffsets = new Map<string, number>()
+  readonly #shared = new Map<SharedArray, number>()
+  #tableBase = -1
+  #exit: Label | undefined
+
+  constructor(kernel: Kernel, f: FunctionBody, features: WasmFeatures) {
+    this.#kernel = kernel
+    this.f = f
+    this.features = features
+    let bytes = 0
+    for (const array of kernel.shared) {
+      this.#shared.set(array, bytes)
+      bytes = align(bytes + array.length * storageBytes(array.storage), 16)
+    }
+    this.scratchBytes = bytes
+  }
+
+  run(): void {
+    const { f } = this
+    const [args, , group, end] = ['args', 'scratch', 'group', 'end'].map((name, index) => f.param(index, name)) as [number, number, number, number]
+    const used = this.#findUses()
+    this.#readArgs(args, used)
+    const steps = this.#startGrid(args, group, used)
+    f.block((out) => {
+      f.loop((next) => {
+        f.localGet(group).localGet(end).emit('i32.ge_u').brIf(out)
+        this.#block(this.#kernel.body)
+        f.localGet(group).i32Const(1).emit('i32.add').localSet(group)
+        this.#stepGrid(steps)
+        f.br(next)
+      })
+    })
+  }
+
+  /** Names of parameters and indices, and `tables`, as far as the body mentions them. */
+  #findUses(): Set<string> {
+    const used = new Set<string>()
+    walk(this.#kernel.body, ({ op, arg }) => {
+      if (op === 'index' || op === 'uniform') used.add(String(arg))
+      else if (op === 'table') used.add('tables')
+      else if (op === 'load' || op === 'store' || op === 'atomic') used.add((arg as { mem: string }).mem)
+    })
+    return used
+  }
+
+  #readArgs(args: number, used: ReadonlySet<string>): void {
+    const { f } = this
+    const read = (name: string, offset: number, type: 'i32' | 'f32' = 'i32'): number => {
+      const local = f.local(type, name)
+      f.localGet(args).emit(type === 'f32' ? 'f32.load' : 'i32.load', { offset }).localSet(local)
+      return local
+    }
+    if (used.has('tables')) this.#tableBase = read('tables', ARGS.tables)
+    buffersOf(this.#kernel).forEach(({ name }, index) => {
+      if (used.has(name)) this.#params.set(name, read(name, ARGS.buffers + 4 * index))
+    })
+    uniformsOf(this.#kernel).forEach(({ name, dtype }, index) => {
+      if (used.has(name)) this.#params.set(name, read(name, uniformsOffset(this.#kernel) + 4 * index, dtype === 'f32' ? 'f32' : 'i32'))
+    })
+    AXES.forEach((axis, index) => {
+      if (used.has(`grid.${axis}`)) this.#indices.set(`grid.${axis}`, read(`grid.${axis}`, ARGS.grid + 4 * index))
+    })
+  }
+
+  /** Locals that hold the workgroup's place along each axis, up to the last that is used, and the size of that axis. */
+  #startGrid(args: number, group: number, used: ReadonlySet<string>): { at: number; size: number | undefined }[] {
+    const { f } = this
+    const last = AXES.findLastIndex((axis) => used.has(`workgroup.${axis}`))
+    if (last < 0) return []
+    const rest = f.local('i32', 'rest')
+    f.localGet(group).localSet(rest)
+    return AXES.slice(0, last + 1).map((axis, index) => {
+      const at = f.local('i32', `group.${axis}`)
+      this.#indices.set(`workgroup.${axis}`, at)
+      if (axis === 'z') {
+        f.localGet(rest).localSet(at)
+        return { at, size: undefined }
+      }
+      const size = f.local('i32', `size.${axis}`)
+      f.localGet(args).emit('i32.load', { offset: ARGS.grid + 4 * index }).localSet(size)
+      // an empty grid has no workgroups, but its code runs up to here
+      f.localGet(size).emit('i32.eqz').if(() => f.emit('return'))
+      f.localGet(rest).localGet(size).emit('i32.rem_u').localSet(at)
+      if (index < last) f.localGet(rest).localGet(size).emit('i32.div_u').localSet(rest)
+      return { at, size }
+    })
+  }
+
+  #stepGrid([first, ...others]: readonly { at: number; size: number | undefined }[]): void {
+    const { f } = this
+    if (first === undefined) return
+    f.localGet(first.at).i32Const(1).emit('i32.add')
+    const { size } = first
+    if (size === undefined) return void f.localSet(first.at)
+    f.localTee(first.at).localGet(size).emit('i32.eq').if(() => {
+      f.i32Const(0).localSet(first.at)
+      this.#stepGrid(others)
+    })
+  }
+
+  // ---- values
+
+  say(node: Node): void {
+    const { f } = this
+    const { op, arg } = node
+    switch (op) {
+      case 'local': case 'get': return void f.localGet(this.#known(this.#values.get(Number(arg)), node))
+      case 'uniform': return void f.localGet(this.#known(this.#params.get(String(arg)), node))
+      case 'index': return this.#sayIndexName(arg as IndexName, node)
+      case 'load': return load(this, this.#access(node))
+      case 'atomic': return atomic(this, node, (arg as { kind: AtomicKind }).kind, this.#access(node))
+      default: {
+        const spelling = (spellings as Partial<Record<string, Spelling>>)[op]
+        if (spelling === undefined) throw new IngotError('unsupported', `no spelling of ${op} in WebAssembly`, { op: this.#kernel.name, got: node.dtype })
+        return spelling(this, node)
+      }
+    }
+  }
+
+  #sayIndexName(name: IndexName, node: Node): void {
+    // one lane: it is the first of everything
+    if (name.startsWith('workgroup.') || name.startsWith('grid.')) this.f.localGet(this.#known(this.#indices.get(name), node))
+    else this.f.i32Const(0)
+  }
+
+  #known(local: number | undefined, { op, arg }: Node): number {
+    if (local === undefined) throw new IngotError('bad-kernel', 'used before it is declared', { op: this.#kernel.name, got: `${op} ${JSON.stringify(arg)}` })
+    return local
+  }
+
+  /** Leaves the address of an access. */
+  #access(node: Node): Access {
+    const { mem, width } = node.arg as { mem: string; width?: number }
+    const memory = memoryOf(this.#kernel, mem)
+    if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
+    const { storage } = memory
+    const start = isShared(memory) ? (this.#shared.get(memory) ?? 0) : 0
+    this.f.localGet(isShared(memory) ? 1 : this.#known(this.#params.get(mem), node))
+    const offset = start + sayIndex(this, operand(node, 0), storageBytes(storage))
+    return { storage, width: accessWidth(storage, width), offset, atomic: memory.atomic }
+  }
+
+  lend(type: ValType, use: (local: number) => void): void {
+    const local = this.#free[type].pop() ?? this.f.local(type)
+    use(local)
+    this.#free[type].push(local)
+  }
+
+  table(node: Node): number {
+    const values = node.arg as readonly number[]
+    const key = `${node.dtype} ${values.join()}`
+    let offset = this.#tableOffsets.get(key)
+    if (offset === undefined) {
+      offset = 4 * this.tables.length
+      this.#tableOffsets.set(key, offset)
+      const words = node.dtype === 'f32' ? new Uint32Array(Float32Array.from(values).buffer) : Uint32Array.from(values)
+      for (let at = 0; at < tableLength(node); at++) this.tables.push(words[at] ?? 0)
+    }
+    this.f.localGet(this.#tableBase)
+    return offset
+  }
+
+  // ---- statements
+
+  /** A local for a name of this block; free again when the block ends. */
+  #declare(id: number, type: ValType, name: string): number {
+    const local = this.#free[type].pop() ?? this.f.local(type, name)
+    this.#scopes.at(-1)?.push({ type, local })
+    this.#values.set(id, local)
+    return local
+  }
+
+  #block(block: Node): void {
+    this.#scopes.push([])
+    for (const statement of block.src) this.#statement(statement)
+    for (const { type, local } of this.#scopes.pop()?.toReversed() ?? []) this.#free[type].push(local)
+  }
+
+  #statement(node: Node): void {
+    const { f } = this
+    const { id, name } = (typeof node.arg === 'object' ? (node.arg ?? {}) : {}) as { id: number; name: string }
+    switch (node.op) {
+      case 'let': case 'var': {
+        const value = operand(node, 0)
+        this.say(value)
+        return void f.localSet(this.#declare(id, valueType(value.dtype), name))
+      }
+      case 'set':
+        this.say(operand(node, 0))
+        return void f.localSet(this.#known(this.#values.get(Number(node.arg)), node))
+      case 'store': {
+        const access = this.#access(node)
+        this.say(operand(node, 1))
+        return store(this, access)
+      }
+      case 'if': {
+        this.say(operand(node, 0))
+        const otherwise = node.src[2]
+        return void f.if(() => this.#block(operand(node, 1)), otherwise === undefined ? undefined : () => this.#block(otherwise))
+      }
+      case 'for': return this.#for(node, id, name)
+      case 'loop': return this.#loop(node)
+      case 'breakIf':
+        this.say(operand(node, 0))
+        if (this.#exit === undefined) throw new IngotError('bad-kernel', 'breakIf outside of a loop', { op: this.#kernel.name })
+        return void f.brIf(this.#exit)
+      case 'block': return this.#block(node)
+      case 'barrier': return undefined // one lane waits for nobody
+      default: throw new IngotError('unsupported', `no such statement in WebAssembly`, { op: this.#kernel.name, got: node.op })
+    }
+  }
+
+  /** The condition stands at the end of each round, and once before the first. */
+  #for(node: Node, id: number, name: string): void {
+    const { f } = this
+    const [from, to, step, body] = [0, 1, 2, 3].map((index) => operand(node, index)) as [Node, Node, Node, Node]
+    this.#scopes.push([])
+    const counter = this.#declare(id, 'i32', name)
+    this.say(from)
+    f.localTee(counter)
+    this.say(to)
+    f.emit('i32.lt_u').if(() => {
+      f.loop((next) => {
+        this.#block(body)
+        f.localGet(counter)
+        this.say(step)
+        f.emit('i32.add').localTee(counter)
+        this.say(to)
+        f.emit('i32.lt_u').brIf(next)
+      })
+    })
+    for (const { type, local } of this.#scopes.pop() ?? []) this.#free[type].push(local)
+  }
+
+  #loop(node: Node): void {
+    const outer = this.#exit
+    this.f.block((out) => {
+      this.#exit = out
+      this.f.loop((next) => {
+        this.#block(operand(node, 0))
+        this.f.br(next)
+      })
+    })
+    this.#exit = outer
+  }
+}

@@ -1,0 +1,211 @@
+// How vectors are made and taken apart in WebAssembly, and the ops on packed bytes and halves: all of them are SIMD, also
+// when the operand is a single 32-bit word. Part of the table in spell.ts.
+
+import { scalarOf, widthOf } from '../../base/dtype.ts'
+import type { Node } from '../../ir/node.ts'
+import type { OpName } from '../../ir/op.ts'
+import { decodeHalf, encodeHalf } from './half.ts'
+import { type Speaker, type Spelling, constantOf, operand, shuffleWords, splatConst } from './speaker.ts'
+
+/** A bool becomes a mask: all bits or none. */
+function sayLane(speaker: Speaker, node: Node): void {
+  if (node.dtype !== 'bool') return speaker.say(node)
+  speaker.f.i32Const(0)
+  speaker.say(node)
+  return void speaker.f.emit('i32.sub')
+}
+
+/** All lanes of a constant vector. */
+function sayConstants(speaker: Speaker, node: Node, values: readonly number[]): void {
+  const four = [0, 1, 2, 3].map((lane) => values[lane % values.length] ?? 0)
+  const scalar = scalarOf(node.dtype)
+  if (scalar === 'f32') speaker.f.v128Const('f32x4', four)
+  else speaker.f.v128Const('i32x4', scalar === 'bool' ? four.map((value) => -value) : four)
+}
+
+function splat(speaker: Speaker, node: Node): void {
+  const value = constantOf(node)
+  if (value !== undefined) return sayConstants(speaker, node, [value])
+  sayLane(speaker, operand(node, 0))
+  return void speaker.f.emit(scalarOf(node.dtype) === 'f32' ? 'f32x4.splat' : 'i32x4.splat')
+}
+
+function vec(speaker: Speaker, node: Node): void {
+  const values = node.src.map(constantOf)
+  if (values.every((value) => value !== undefined)) return sayConstants(speaker, node, values)
+  const isFloat = scalarOf(node.dtype) === 'f32'
+  return node.src.forEach((each, lane) => {
+    sayLane(speaker, each)
+    if (lane === 0) speaker.f.emit(isFloat ? 'f32x4.splat' : 'i32x4.splat')
+    else speaker.f.emit(isFloat ? 'f32x4.replace_lane' : 'i32x4.replace_lane', lane)
+  })
+}
+
+function extract(speaker: Speaker, node: Node): void {
+  speaker.say(operand(node, 0))
+  takeLane(speaker, node, Number(node.arg))
+}
+
+function takeLane({ f }: Speaker, { dtype }: Node, lane: number): void {
+  f.emit(dtype === 'f32' ? 'f32x4.extract_lane' : 'i32x4.extract_lane', lane)
+  if (dtype === 'bool') f.i32Const(1).emit('i32.and')
+}
+
+function slice(speaker: Speaker, node: Node): void {
+  const from = Number(node.arg)
+  speaker.say(operand(node, 0))
+  if (from === 0) return
+  splatConst(speaker.f, 0)
+  shuffleWords(speaker.f, [from, from + 1, 4, 4])
+}
+
+function join(speaker: Speaker, node: Node): void {
+  speaker.say(operand(node, 0))
+  speaker.say(operand(node, 1))
+  shuffleWords(speaker.f, [0, 1, 4, 5])
+}
+
+/** From the first lane to the last, like the language: sums of floats depend on the order. */
+function hsum(speaker: Speaker, node: Node): void {
+  const { f } = speaker
+  const whole = operand(node, 0)
+  speaker.lend('v128', (all) => {
+    speaker.say(whole)
+    f.localSet(all)
+    for (let lane = 0; lane < widthOf(whole.dtype); lane++) {
+      f.localGet(all)
+      takeLane(speaker, node, lane)
+      if (lane > 0) f.emit(node.dtype === 'f32' ? 'f32.add' : 'i32.add')
+    }
+  })
+}
+
+function hmax(speaker: Speaker, node: Node): void {
+  const { f } = speaker
+  const whole = operand(node, 0)
+  const name = { f32: 'f32x4.pmax', i32: 'i32x4.max_s', u32: 'i32x4.max_u' } as const
+  const max = name[node.dtype as 'f32' | 'i32' | 'u32']
+  speaker.lend('v128', (all) => {
+    speaker.say(whole)
+    f.localSet(all)
+    f.localGet(all)
+    for (let lane = 1; lane < widthOf(whole.dtype); lane++) {
+      f.localGet(all).localGet(all)
+      shuffleWords(f, [lane, lane, lane, lane])
+      f.emit(max)
+    }
+    takeLane(speaker, node, 0)
+  })
+}
+
+/** An operand of one or more packed words as a vector. */
+function sayWords(speaker: Speaker, node: Node): void {
+  speaker.say(node)
+  if (widthOf(node.dtype) === 1) speaker.f.emit('i32x4.splat')
+}
+
+/** The result of an op that was computed as a vector. */
+function giveWords({ f }: Speaker, { dtype }: Node): void {
+  if (widthOf(dtype) === 1) f.emit('i32x4.extract_lane', 0)
+}
+
+const unpack8 = (signed: boolean): Spelling => (speaker, node) => {
+  sayWords(speaker, operand(node, 0))
+  if (signed) speaker.f.emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
+  else speaker.f.emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
+}
+
+const LOW_BYTES = Array.from({ length: 16 }, (_, at) => 4 * (at % 4))
+
+function packI8(speaker: Speaker, node: Node): void {
+  speaker.say(operand(node, 0))
+  splatConst(speaker.f, 0)
+  speaker.f.emit('i8x16.shuffle', LOW_BYTES).emit('i32x4.extract_lane', 0)
+}
+
+function unpackF16(speaker: Speaker, node: Node): void {
+  sayWords(speaker, operand(node, 0))
+  speaker.f.emit('i32x4.extend_low_i16x8_u')
+  decodeHalf(speaker, true)
+}
+
+function packF16(speaker: Speaker, node: Node): void {
+  speaker.say(operand(node, 0))
+  encodeHalf(speaker, true)
+  splatConst(speaker.f, 0)
+  speaker.f.emit('i16x8.narrow_i32x4_u').emit('i32x4.extract_lane', 0)
+}
+
+function lookup16(speaker: Speaker, node: Node): void {
+  speaker.f.v128Const('i8x16', node.arg as readonly number[])
+  sayWords(speaker, operand(node, 0))
+  speaker.f.emit('i8x16.swizzle')
+  giveWords(speaker, node)
+}
+
+type Sign = 'i8' | 'u8'
+
+/** Even and odd bytes widened to 16 bits where they are; the pairs that dot_i16x8 adds then are halves of one word's four. */
+function sayBytes(speaker: Speaker, local: number, sign: Sign, odd: boolean): void {
+  const { f } = speaker
+  f.localGet(local)
+  if (sign === 'u8') {
+    if (odd) f.i32Const(8).emit('i16x8.shr_u')
+    else {
+      splatConst(f, 0x00ff00ff)
+      f.emit('v128.and')
+    }
+    return
+  }
+  if (!odd) f.i32Const(8).emit('i16x8.shl')
+  f.i32Const(8).emit('i16x8.shr_s')
+}
+
+const dot = (sign: Sign): Spelling => (speaker, node) => {
+  const { f } = speaker
+  speaker.lend('v128', (a) => speaker.lend('v128', (b) => {
+    sayWords(speaker, operand(node, 2))
+    sayWords(speaker, operand(node, 0))
+    f.localSet(a)
+    sayWords(speaker, operand(node, 1))
+    f.localSet(b)
+    for (const odd of [false, true]) {
+      sayBytes(speaker, a, sign, odd)
+      sayBytes(speaker, b, 'i8', odd)
+      f.emit('i32x4.dot_i16x8_s').emit('i32x4.add')
+    }
+    giveWords(speaker, node)
+  }))
+}
+
+/** Relaxed SIMD has this very product, signed operand first. Its sum in one step is wrong in some engines (features.ts). */
+const dotU7: Spelling = (speaker, node) => {
+  const { f, features } = speaker
+  if (!features.relaxed) return dot('u8')(speaker, node)
+  sayWords(speaker, operand(node, 1))
+  sayWords(speaker, operand(node, 0))
+  if (!features.relaxedDot) f.emit('i16x8.relaxed_dot_i8x16_i7x16_s').emit('i32x4.extadd_pairwise_i16x8_s')
+  sayWords(speaker, operand(node, 2))
+  f.emit(features.relaxedDot ? 'i32x4.relaxed_dot_i8x16_i7x16_add_s' : 'i32x4.add')
+  return giveWords(speaker, node)
+}
+
+export const vectorSpellings = {
+  splat,
+  vec,
+  extract,
+  slice,
+  join,
+  hsum,
+  hmax,
+  unpackU8: unpack8(false),
+  unpackI8: unpack8(true),
+  packI8,
+  unpackF16,
+  packF16,
+  lookup16,
+  dotI8: dot('i8'),
+  dotU8I8: dot('u8'),
+  dotU7I8: dotU7,
+} as const satisfies Partial<Record<OpName, Spelling>>
+

@@ -1,0 +1,313 @@
+// How each op of the kernel language is said in WebAssembly: one table, whose keys are what the target can do. Arithmetic,
+// comparisons, bits and conversions are here; vectors, packed bytes and dot products in spell-vector.ts. Ops without an entry
+// are decomposed before emission. Knows no memory and no statements.
+
+import { type DType, scalarOf, widthOf } from '../../base/dtype.ts'
+import type { Node } from '../../ir/node.ts'
+import type { OpName } from '../../ir/op.ts'
+import type { Target } from '../../ir/target.ts'
+import { type Bare, type Shape, type Speaker, type Spelling, constantOf, operand, refuse, shapeOf, splatConst } from './speaker.ts'
+import { vectorSpellings } from './spell-vector.ts'
+
+type ByShape = Partial<Record<Shape, Bare>>
+
+/** Operands in order, then the instruction for their type. */
+const plain = (byShape: ByShape): Spelling => (speaker, node) => {
+  const name = byShape[shapeOf(operand(node, 0).dtype)]
+  if (name === undefined) return refuse(node)
+  for (const each of node.src) speaker.say(each)
+  return void speaker.f.emit(name)
+}
+const float = (one: Bare, four: Bare): Spelling => plain({ f32: one, f32x: four })
+/** Instructions that are alike for both signs. */
+const both = (float1: Bare, float4: Bare, int1: Bare, int4: Bare): Spelling =>
+  plain({ f32: float1, f32x: float4, i32: int1, u32: int1, i32x: int4, u32x: int4 })
+const bits = (one: Bare, four: Bare): Spelling => plain({ i32: one, u32: one, bool: one, i32x: four, u32x: four, boolx: four })
+
+type Comparison = 'lt' | 'le' | 'gt' | 'ge'
+const order = (name: Comparison): Spelling => plain({
+  f32: `f32.${name}`, f32x: `f32x4.${name}`, i32: `i32.${name}_s`, u32: `i32.${name}_u`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u`,
+})
+
+/** `b < a ? b : a`, or with the greater: just as the language says it, also for NaN and -0. */
+const extreme = (name: 'min' | 'max'): Spelling => {
+  const vectors = plain({ f32x: `f32x4.p${name}`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u` })
+  const compare: ByShape = name === 'min' ? { f32: 'f32.lt', i32: 'i32.lt_s', u32: 'i32.lt_u' } : { f32: 'f32.gt', i32: 'i32.gt_s', u32: 'i32.gt_u' }
+  return (speaker, node) => {
+    const shape = shapeOf(node.dtype)
+    const better = compare[shape]
+    if (better === undefined) return vectors(speaker, node)
+    const { f } = speaker
+    const type = shape === 'f32' ? 'f32' : 'i32'
+    return speaker.lend(type, (a) => speaker.lend(type, (b) => {
+      speaker.say(operand(node, 0))
+      f.localSet(a)
+      speaker.say(operand(node, 1))
+      f.localTee(b).localGet(a).localGet(b).localGet(a).emit(better).emit('select')
+    }))
+  }
+}
+
+/** Leaves a vector made of what `write` leaves for each lane. */
+function eachLane(speaker: Speaker, dtype: DType, write: (lane: number) => void): void {
+  const { f } = speaker
+  for (let lane = 0; lane < widthOf(dtype); lane++) {
+    write(lane)
+    if (lane === 0) f.emit('i32x4.splat')
+    else f.emit('i32x4.replace_lane', lane)
+  }
+}
+
+/** Operations on integers that WASM has for scalars only; `write` finds both operands in locals. */
+function laneByLane(speaker: Speaker, node: Node, write: (a: number, b: number) => void): void {
+  const { f } = speaker
+  speaker.lend('i32', (a) => speaker.lend('i32', (b) => {
+    if (widthOf(node.dtype) === 1) {
+      speaker.say(operand(node, 0))
+      f.localSet(a)
+      speaker.say(operand(node, 1))
+      f.localSet(b)
+      return write(a, b)
+    }
+    return speaker.lend('v128', (as) => speaker.lend('v128', (bs) => {
+      speaker.say(operand(node, 0))
+      f.localSet(as)
+      speaker.say(operand(node, 1))
+      f.localSet(bs)
+      eachLane(speaker, node.dtype, (lane) => {
+        f.localGet(as).emit('i32x4.extract_lane', lane).localSet(a)
+        f.localGet(bs).emit('i32x4.extract_lane', lane).localSet(b)
+        write(a, b)
+      })
+    }))
+  }))
+}
+
+/** x / 0 is x and x % 0 is 0, which is what a divisor of 1 gives; so it does for MIN / -1, where WASM would trap. */
+const divide = (rest: boolean): Spelling => (speaker, node) => {
+  if (scalarOf(node.dtype) === 'f32') return float('f32.div', 'f32x4.div')(speaker, node)
+  const { f } = speaker
+  const signed = scalarOf(node.dtype) === 'i32'
+  const name = rest ? (signed ? 'i32.rem_s' : 'i32.rem_u') : signed ? 'i32.div_s' : 'i32.div_u'
+  const divisor = constantOf(operand(node, 1))
+  const safe = divisor !== undefined && divisor !== 0 && (divisor | 0) !== -1
+  if (safe && widthOf(node.dtype) === 1) return plain({ i32: name, u32: name })(speaker, node)
+  if (safe) return divideBy(speaker, node, divisor, name)
+  return laneByLane(speaker, node, (a, b) => {
+    f.localGet(a).i32Const(1).localGet(b).localGet(b).emit('i32.eqz')
+    if (signed && !rest) {
+      f.localGet(a).i32Const(-0x80000000).emit('i32.eq').localGet(b).i32Const(-1).emit('i32.eq').emit('i32.and').emit('i32.or')
+    }
+    f.emit('select').emit(name)
+  })
+}
+
+function divideBy(speaker: Speaker, node: Node, divisor: number, name: Bare): void {
+  const { f } = speaker
+  speaker.lend('v128', (all) => {
+    speaker.say(operand(node, 0))
+    f.localSet(all)
+    eachLane(speaker, node.dtype, (lane) => f.localGet(all).emit('i32x4.extract_lane', lane).i32Const(divisor).emit(name))
+  })
+}
+
+/** WASM shifts all lanes by one count, modulo 32 like the language. */
+const shift = (left: boolean): Spelling => (speaker, node) => {
+  const signed = scalarOf(node.dtype) === 'i32'
+  const one = left ? 'i32.shl' : signed ? 'i32.shr_s' : 'i32.shr_u'
+  const four = left ? 'i32x4.shl' : signed ? 'i32x4.shr_s' : 'i32x4.shr_u'
+  if (widthOf(node.dtype) === 1) return plain({ i32: one, u32: one })(speaker, node)
+  const count = operand(node, 1)
+  const { f } = speaker
+  if (count.op === 'splat') {
+    speaker.say(operand(node, 0))
+    speaker.say(operand(count, 0))
+    return void f.emit(four)
+  }
+  const counts = count.op === 'vec' ? count.src.map(constantOf) : []
+  if (counts.length > 0 && counts.every((each) => each !== undefined)) return shiftByConstants(speaker, node, counts, four)
+  return laneByLane(speaker, node, (a, b) => { f.localGet(a).localGet(b).emit(one) })
+}
+
+/** All lanes by each count that occurs, then the right lanes of each. */
+function shiftByConstants(speaker: Speaker, node: Node, counts: readonly number[], name: 'i32x4.shl' | 'i32x4.shr_s' | 'i32x4.shr_u'): void {
+  const { f } = speaker
+  speaker.lend('v128', (all) => {
+    speaker.say(operand(node, 0))
+    f.localSet(all)
+    for (const [index, count] of [...new Set(counts)].entries()) {
+      f.localGet(all).i32Const(count).emit(name)
+      f.v128Const('i32x4', [0, 1, 2, 3].map((lane) => (counts[lane] === count ? -1 : 0))).emit('v128.and')
+      if (index > 0) f.emit('v128.or')
+    }
+  })
+}
+
+function negate(speaker: Speaker, node: Node): void {
+  if (shapeOf(node.dtype) === 'i32' || shapeOf(node.dtype) === 'u32') {
+    speaker.f.i32Const(0)
+    speaker.say(operand(node, 0))
+    speaker.f.emit('i32.sub')
+  } else plain({ f32: 'f32.neg', f32x: 'f32x4.neg', i32x: 'i32x4.neg', u32x: 'i32x4.neg' })(speaker, node)
+}
+
+function absolute(speaker: Speaker, node: Node): void {
+  const { f } = speaker
+  if (scalarOf(node.dtype) === 'u32') return speaker.say(operand(node, 0))
+  if (node.dtype !== 'i32') return plain({ f32: 'f32.abs', f32x: 'f32x4.abs', i32x: 'i32x4.abs' })(speaker, node)
+  return speaker.lend('i32', (value) => speaker.lend('i32', (sign) => {
+    speaker.say(operand(node, 0))
+    f.localTee(value).localGet(value).i32Const(31).emit('i32.shr_s').localTee(sign).emit('i32.xor').localGet(sign).emit('i32.sub')
+  }))
+}
+
+function not(speaker: Speaker, node: Node): void {
+  speaker.say(operand(node, 0))
+  const shape = shapeOf(node.dtype)
+  if (shape === 'bool') speaker.f.emit('i32.eqz')
+  else if (shape === 'i32' || shape === 'u32') speaker.f.i32Const(-1).emit('i32.xor')
+  else speaker.f.emit('v128.not')
+}
+
+function popcount(speaker: Speaker, node: Node): void {
+  speaker.say(operand(node, 0))
+  if (widthOf(node.dtype) === 1) speaker.f.emit('i32.popcnt')
+  else speaker.f.emit('i8x16.popcnt').emit('i16x8.extadd_pairwise_i8x16_u').emit('i32x4.extadd_pairwise_i16x8_u')
+}
+
+function select(speaker: Speaker, node: Node): void {
+  for (const index of [1, 2, 0]) speaker.say(operand(node, index))
+  speaker.f.emit(widthOf(node.dtype) === 1 ? 'select' : 'v128.bitselect')
+}
+
+function fma(speaker: Speaker, node: Node): void {
+  const four = widthOf(node.dtype) > 1
+  speaker.say(operand(node, 0))
+  speaker.say(operand(node, 1))
+  if (four && speaker.features.relaxed) {
+    speaker.say(operand(node, 2))
+    speaker.f.emit('f32x4.relaxed_madd')
+    return
+  }
+  speaker.f.emit(four ? 'f32x4.mul' : 'f32.mul')
+  speaker.say(operand(node, 2))
+  speaker.f.emit(four ? 'f32x4.add' : 'f32.add')
+}
+
+function rsqrt(speaker: Speaker, node: Node): void {
+  const four = widthOf(node.dtype) > 1
+  if (four) speaker.f.v128Const('f32x4', [1, 1, 1, 1])
+  else speaker.f.f32Const(1)
+  speaker.say(operand(node, 0))
+  if (four) speaker.f.emit('f32x4.sqrt').emit('f32x4.div')
+  else speaker.f.emit('f32.sqrt').emit('f32.div')
+}
+
+const FLOAT_ONE = 0x3f800000
+const casts: Partial<Record<`${Shape}>${Shape}`, readonly Bare[]>> = {
+  'f32>i32': ['i32.trunc_sat_f32_s'], 'f32>u32': ['i32.trunc_sat_f32_u'], 'i32>f32': ['f32.convert_i32_s'], 'u32>f32': ['f32.convert_i32_u'],
+  'f32x>i32x': ['i32x4.trunc_sat_f32x4_s'], 'f32x>u32x': ['i32x4.trunc_sat_f32x4_u'],
+  'i32x>f32x': ['f32x4.convert_i32x4_s'], 'u32x>f32x': ['f32x4.convert_i32x4_u'],
+  'i32>u32': [], 'u32>i32': [], 'i32x>u32x': [], 'u32x>i32x': [],
+  'bool>i32': [], 'bool>u32': [], 'bool>f32': ['f32.convert_i32_u'],
+}
+
+function cast(speaker: Speaker, node: Node): void {
+  const { f } = speaker
+  const from = shapeOf(operand(node, 0).dtype)
+  const to = shapeOf(node.dtype)
+  speaker.say(operand(node, 0))
+  const names = from === to ? [] : casts[`${from}>${to}`]
+  if (names !== undefined) for (const name of names) f.emit(name)
+  else if (from === 'boolx') {
+    splatConst(f, to === 'f32x' ? FLOAT_ONE : 1)
+    f.emit('v128.and')
+  } else if (to === 'bool') {
+    if (from === 'f32') f.f32Const(0).emit('f32.ne')
+    else f.i32Const(0).emit('i32.ne')
+  } else if (to === 'boolx') {
+    splatConst(f, 0)
+    f.emit(from === 'f32x' ? 'f32x4.ne' : 'i32x4.ne')
+  } else refuse(node)
+}
+
+function bitcast(speaker: Speaker, node: Node): void {
+  const from = shapeOf(operand(node, 0).dtype)
+  const to = shapeOf(node.dtype)
+  speaker.say(operand(node, 0))
+  if (from === 'f32' && to !== 'f32') speaker.f.emit('i32.reinterpret_f32')
+  else if (from !== 'f32' && to === 'f32') speaker.f.emit('f32.reinterpret_i32')
+}
+
+function constant({ f }: Speaker, { dtype, arg }: Node): void {
+  if (dtype === 'f32') f.f32Const(Number(arg))
+  else f.i32Const(Number(arg))
+}
+
+/** A table is padded to a power of two, so that an index too large cannot leave it. */
+function table(speaker: Speaker, node: Node): void {
+  const { f } = speaker
+  const offset = speaker.table(node)
+  speaker.say(operand(node, 0))
+  f.i32Const(tableLength(node) - 1).emit('i32.and').i32Const(2).emit('i32.shl').emit('i32.add')
+  if (node.dtype === 'f32') f.emit('f32.load', { offset })
+  else f.emit('i32.load', { offset })
+}
+
+export function tableLength({ arg }: Node): number {
+  const { length } = arg as readonly number[]
+  return 2 ** Math.ceil(Math.log2(Math.max(1, length)))
+}
+
+/** Every pure op that WebAssembly can say itself, but leaves that need the emitter's own tables. */
+export const spellings = {
+  const: constant,
+  table,
+  neg: negate,
+  abs: absolute,
+  add: both('f32.add', 'f32x4.add', 'i32.add', 'i32x4.add'),
+  sub: both('f32.sub', 'f32x4.sub', 'i32.sub', 'i32x4.sub'),
+  mul: both('f32.mul', 'f32x4.mul', 'i32.mul', 'i32x4.mul'),
+  div: divide(false),
+  rem: divide(true),
+  min: extreme('min'),
+  max: extreme('max'),
+  fma,
+  sqrt: float('f32.sqrt', 'f32x4.sqrt'),
+  rsqrt,
+  floor: float('f32.floor', 'f32x4.floor'),
+  ceil: float('f32.ceil', 'f32x4.ceil'),
+  trunc: float('f32.trunc', 'f32x4.trunc'),
+  rint: float('f32.nearest', 'f32x4.nearest'),
+  lt: order('lt'),
+  le: order('le'),
+  gt: order('gt'),
+  ge: order('ge'),
+  eq: both('f32.eq', 'f32x4.eq', 'i32.eq', 'i32x4.eq'),
+  ne: both('f32.ne', 'f32x4.ne', 'i32.ne', 'i32x4.ne'),
+  not,
+  and: bits('i32.and', 'v128.and'),
+  or: bits('i32.or', 'v128.or'),
+  xor: bits('i32.xor', 'v128.xor'),
+  shl: shift(true),
+  shr: shift(false),
+  popcount,
+  select,
+  cast,
+  bitcast,
+  ...vectorSpellings,
+} as const satisfies Partial<Record<OpName, Spelling>>
+
+/** Ops that the emitter itself says: leaves, memory, variables. */
+const OWN = ['index', 'uniform', 'local', 'load', 'atomic', 'get'] as const satisfies readonly OpName[]
+
+export const wasmTarget: Target = {
+  name: 'wasm',
+  spells: new Set<OpName>([...(Object.keys(spellings) as OpName[]), ...OWN]),
+  lanes: false,
+  subgroup: 0,
+  tiles: false,
+  half: false,
+  narrow: true,
+  width: 4,
+}

@@ -1,0 +1,41 @@
+// f16 in JavaScript numbers: rounding to nearest even from any double in one step, and to and from the 16 bits in memory.
+// Registers of f16 are Float32Arrays that hold only values f16 can hold.
+
+const float = new Float32Array(1)
+const bits = new Uint32Array(float.buffer)
+
+/** By the exponent field of x as f32: what to add and take away so that a double's own rounding leaves 11 bits of x. */
+const ROUNDER = Float64Array.from({ length: 256 }, (_, field) => 1.5 * 2 ** (52 + Math.max(field - 127, -14) - 10))
+
+/** The nearest f16, ties to even; from 65520 on infinity. */
+export function roundHalf(x: number): number {
+  float[0] = x
+  const rounder = ROUNDER[(bits[0]! >>> 23) & 255]!
+  const rounded = x + rounder - rounder
+  if (rounded === 0) return x < 0 || Object.is(x, -0) ? -0 : 0
+  if (rounded > 65504) return Infinity
+  return rounded < -65504 ? -Infinity : rounded
+}
+
+/** The 16 bits of a number, rounded like roundHalf. */
+export function encodeHalf(x: number): number {
+  const rounded = roundHalf(x)
+  if (Number.isNaN(rounded)) return 0x7e00
+  float[0] = rounded
+  const sign = (bits[0]! >>> 16) & 0x8000
+  const size = Math.abs(rounded)
+  if (size === Infinity) return sign | 0x7c00
+  if (size < 2 ** -14) return sign | (size * 2 ** 24)
+  return sign | (((bits[0]! >>> 13) & 0x3ffff) - (112 << 10))
+}
+
+function decode(half: number): number {
+  const sign = half & 0x8000 ? -1 : 1
+  const exponent = (half >> 10) & 31
+  const fraction = half & 1023
+  if (exponent === 31) return fraction === 0 ? sign * Infinity : NaN
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
+}
+
+/** The value of every f16, by its bits. */
+export const HALVES = Float32Array.from({ length: 65536 }, (_, half) => decode(half))

@@ -1,0 +1,205 @@
+// Loads, stores and atomics of all active lanes. Every access is checked for range; races are the shadow's part. First all
+// lanes' places are found, then the elements are moved by a loop for the kind of array.
+
+import { type Storage, storageBytes, storageScalar, widthOf } from '../../base/dtype.ts'
+import { IngotError } from '../../base/error.ts'
+import type { Node } from '../node.ts'
+import type { AtomicKind } from '../op.ts'
+import { HALVES, encodeHalf } from './half.ts'
+import type { Clock, Shadow } from './shadow.ts'
+import type { Cells, Mask, State, Step } from './state.ts'
+
+type Stored = Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array
+
+const ARRAYS = {
+  f32: Float32Array, i32: Int32Array, u32: Uint32Array, f16: Uint16Array, i16: Int16Array, u16: Uint16Array, i8: Int8Array, u8: Uint8Array,
+} as const
+
+/** A buffer parameter or a shared array. The bytes of a buffer change with every dispatch. */
+export class Memory {
+  readonly name: string
+  readonly half: boolean
+  readonly storage: Storage
+  /** scalars in one element */
+  readonly width: number
+  /** undefined where no race is possible or nobody wants to know */
+  readonly shadow: Shadow | undefined
+  cells: Stored
+  /** elements */
+  length = 0
+  #unaligned: Uint8Array | undefined
+
+  constructor(name: string, storage: Storage, shadow: Shadow | undefined) {
+    this.name = name
+    this.storage = storage
+    this.half = storageScalar(storage) === 'f16'
+    this.width = widthOf(storage)
+    this.shadow = shadow
+    this.cells = this.#view(new ArrayBuffer(0), 0, 0)
+  }
+
+  #view(buffer: ArrayBufferLike, offset: number, count: number): Stored {
+    return new ARRAYS[storageScalar(this.storage) as keyof typeof ARRAYS](buffer as ArrayBuffer, offset, count)
+  }
+
+  allocate(length: number): void {
+    this.bind(new Uint8Array(length * storageBytes(this.storage)))
+  }
+
+  bind(bytes: Uint8Array): void {
+    this.length = Math.floor(bytes.byteLength / storageBytes(this.storage))
+    const scalar = storageBytes(this.storage) / this.width
+    this.#unaligned = bytes.byteOffset % scalar === 0 ? undefined : bytes
+    const from = this.#unaligned === undefined ? bytes : bytes.slice()
+    this.cells = this.#view(from.buffer, from.byteOffset, this.length * this.width)
+    this.shadow?.fit(this.length)
+  }
+
+  /** Lets go of a dispatch's bytes. */
+  release(): void {
+    this.#unaligned?.set(new Uint8Array(this.cells.buffer, this.cells.byteOffset, this.cells.byteLength))
+    this.#unaligned = undefined
+    this.cells = this.#view(new ArrayBuffer(0), 0, 0)
+    this.length = 0
+  }
+}
+
+/** Finds the first cell of each active lane's access of `count` elements, after checking the range. */
+function locate(memory: Memory, index: Cells, count: number, places: Int32Array, { lanes, count: active }: Mask, state: State): void {
+  const { length, width } = memory
+  for (let at = 0; at < active; at++) {
+    const lane = lanes[at]!
+    const element = index[lane]!
+    if (element + count > length) outOfRange(memory, element, count, lane, state)
+    places[lane] = element * width
+  }
+}
+
+function outOfRange({ name, length }: Memory, element: number, count: number, lane: number, state: State): never {
+  const span = count === 1 ? `${name}[${element}]` : `${name}[${element}..+${count}]`
+  return state.fault('out-of-range', `access out of range: ${span}`, lane, { got: element, wanted: `an index below ${Math.max(0, length - count + 1)}` })
+}
+
+export function load(node: Node, out: Cells, index: Cells, memory: Memory, state: State): Step {
+  const { width: count = 1 } = node.arg as { width?: number }
+  const width = count * memory.width
+  const places = new Int32Array(state.lanes)
+  const { shadow } = memory
+  const move = memory.half ? moveHalves : out instanceof Float32Array ? moveFloats : moveIntegers
+  return (mask) => {
+    locate(memory, index, count, places, mask, state)
+    if (shadow !== undefined) {
+      for (let at = 0; at < mask.count; at++) {
+        const lane = mask.lanes[at]!
+        for (let e = 0; e < count; e++) shadow.read(index[lane]! + e, lane)
+      }
+    }
+    move(out, memory.cells, places, width, mask)
+  }
+}
+
+// Three loops alike, so that each sees few kinds of arrays and the engine keeps them fast.
+type Move = (out: Cells, cells: Stored, places: Int32Array, width: number, mask: Mask) => void
+
+const moveFloats: Move = (out, cells, places, width, { lanes, count }) => {
+  for (let at = 0; at < count; at++) {
+    const lane = lanes[at]!
+    const from = places[lane]!
+    for (let e = 0, to = lane * width; e < width; e++) out[to + e] = cells[from + e]!
+  }
+}
+const moveIntegers: Move = (out, cells, places, width, { lanes, count }) => {
+  for (let at = 0; at < count; at++) {
+    const lane = lanes[at]!
+    const from = places[lane]!
+    for (let e = 0, to = lane * width; e < width; e++) out[to + e] = cells[from + e]!
+  }
+}
+const moveHalves: Move = (out, cells, places, width, { lanes, count }) => {
+  for (let at = 0; at < count; at++) {
+    const lane = lanes[at]!
+    const from = places[lane]!
+    for (let e = 0, to = lane * width; e < width; e++) out[to + e] = HALVES[cells[from + e]!]!
+  }
+}
+
+export function store(node: Node, index: Cells, value: Cells, memory: Memory, state: State, clock: Clock): Step {
+  const { width: count = 1 } = node.arg as { width?: number }
+  const width = count * memory.width
+  const places = new Int32Array(state.lanes)
+  const { shadow, half } = memory
+  return (mask) => {
+    locate(memory, index, count, places, mask, state)
+    if (shadow !== undefined) {
+      clock.now++
+      let again = false
+      for (let at = 0; at < mask.count; at++) {
+        const lane = mask.lanes[at]!
+        for (let e = 0; e < count; e++) again = shadow.write(index[lane]! + e, lane) || again
+      }
+      if (again) agree(index, value, count, memory, mask)
+    }
+    const { cells } = memory
+    for (let at = 0; at < mask.count; at++) {
+      const lane = mask.lanes[at]!
+      const to = places[lane]!
+      const from = lane * width
+      if (half) for (let e = 0; e < width; e++) cells[to + e] = encodeHalf(value[from + e]!)
+      else for (let e = 0; e < width; e++) cells[to + e] = value[from + e]!
+    }
+  }
+}
+
+/** Lanes may write one element in one store if they all write the same. */
+function agree(index: Cells, value: Cells, count: number, memory: Memory, { lanes, count: active }: Mask): void {
+  const seen = new Map<number, number>()
+  const { width } = memory
+  for (let at = 0; at < active; at++) {
+    const lane = lanes[at]!
+    for (let e = 0; e < count * width; e++) {
+      const cell = index[lane]! * width + e
+      const mine = value[lane * count * width + e]!
+      const other = seen.get(cell)
+      if (other !== undefined && !Object.is(other, mine)) memory.shadow?.raceInStore(Math.floor(cell / width), lane)
+      seen.set(cell, mine)
+    }
+  }
+}
+
+const ATOMIC = {
+  add: (a, b) => a + b, min: Math.min, max: Math.max, and: (a, b) => a & b, or: (a, b) => a | b, xor: (a, b) => a ^ b, exchange: (_, b) => b,
+} as const satisfies Record<AtomicKind, (a: number, b: number) => number>
+
+/** One lane after the other, in order of their numbers. */
+export function atomic(node: Node, out: Cells, [index, value]: readonly Cells[], memory: Memory, state: State): Step {
+  const meaning: (a: number, b: number) => number = ATOMIC[(node.arg as { kind: AtomicKind }).kind]
+  return ({ lanes, count }) => {
+    const { cells, length, shadow } = memory
+    for (let at = 0; at < count; at++) {
+      const lane = lanes[at]!
+      const element = index![lane]!
+      if (element >= length) outOfRange(memory, element, 1, lane, state)
+      shadow?.read(element, lane)
+      const old = cells[element]!
+      out[lane] = old
+      cells[element] = meaning(old, value![lane]!)
+    }
+  }
+}
+
+/** Calls `visit(place, cell)` for the 64 elements of a subgroup's tile: `place` in memory, `cell` in the tile. */
+export function eachOfTile(
+  index: number, row: number, transposed: boolean, lane: number, memory: Memory, state: State, visit: (place: number, cell: number) => void,
+): void {
+  for (let r = 0; r < 8; r++) {
+    for (let c = 0; c < 8; c++) {
+      const place = index + (transposed ? c * row + r : r * row + c)
+      if (place >= memory.length) outOfRange(memory, place, 1, lane, state)
+      visit(place, r * 8 + c)
+    }
+  }
+}
+
+export function missing(kernel: string, what: string, name: string): IngotError {
+  return new IngotError('bad-argument', `${what} ${name} is not given`, { op: kernel })
+}

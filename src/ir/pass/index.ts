@@ -1,0 +1,38 @@
+// The passes, in the order they run. `lower` takes a kernel as written to one that a target can spell, with the verifier
+// between all steps.
+
+import type { Kernel } from '../kernel.ts'
+import type { Target } from '../target.ts'
+import { verify } from '../verify.ts'
+import { decompose } from './decompose.ts'
+import { half } from './half.ts'
+import { narrow } from './narrow.ts'
+import { place } from './place.ts'
+import { serialize } from './serialize.ts'
+import { simplify } from './simplify.ts'
+import { tile } from './tile.ts'
+import { widen } from './widen.ts'
+
+export type Pass = (kernel: Kernel, target: Target) => Kernel
+
+/** Each leaves a legal kernel; only after the last may effects stand inside expressions. */
+export const PASSES: readonly (readonly [name: string, run: Pass])[] = [
+  ['simplify', simplify],
+  ['serialize', serialize],
+  ['tile', tile],
+  ['half', half],
+  ['narrow', narrow],
+  ['decompose', decompose],
+  ['widen', widen],
+  ['place', place],
+]
+
+/** Makes a kernel ready to be printed in a target's language. */
+export function lower(kernel: Kernel, target: Target): Kernel {
+  let lowered = kernel
+  for (const [name, pass] of PASSES) {
+    lowered = pass(lowered, target)
+    verify(lowered, { inlined: name === 'place' })
+  }
+  return lowered
+}

@@ -1,0 +1,98 @@
+// Elements of 8 and 16 bits inside 32-bit words, lowest first: taking them out and putting them in. Knows nothing of memories;
+// the caller loads and stores the words (narrow.ts).
+
+import { type Width, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import type { Node } from '../node.ts'
+import type { Value } from '../value.ts'
+import { constantOf } from './constant.ts'
+import { concat } from './vector.ts'
+import type { Writer } from './writer.ts'
+
+type U32 = Value<'u32'>
+
+export interface Form {
+  readonly bits: 8 | 16
+  readonly kind: 'unsigned' | 'signed' | 'half'
+}
+
+/** How a memory holds its elements. */
+export interface Packing extends Form {
+  /** scalars of one element */
+  readonly group: number
+  /** several elements in a word (true) or each in a word of its own */
+  isPacked: boolean
+  /** some stores write parts of words */
+  isAtomic: boolean
+}
+
+/** `count` scalars from number `first` on, which is a multiple of `alignment`. */
+export function extract(writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node {
+  const each = 32 / packing.bits
+  if (count % each === 0 && alignment >= each) {
+    const base = first.div(each)
+    return concat(writer.interner, Array.from({ length: count / each }, (_, at) => unpackWord(writer, packing, word(base.add(at)))))
+  }
+  const isInOne = count <= each && alignment >= count
+  const lanes = Array.from({ length: count }, (_, lane) => {
+    const number = first.add(lane)
+    const bits = isInOne ? word(first.div(each)) : word(number.div(each))
+    const shift = isInOne ? first.rem(each).mul(packing.bits).add(lane * packing.bits) : number.rem(each).mul(packing.bits)
+    return unpackOne(packing, bits, shift).node
+  })
+  return concat(writer.interner, lanes)
+}
+
+function unpackWord(writer: Writer, { bits, kind }: Form, word: U32): Node {
+  if (kind === 'half') return word.unpackF16().node
+  if (bits === 8) return kind === 'signed' ? word.unpackI8().node : word.unpackU8().node
+  const low = kind === 'signed' ? word.shl(16).as('i32').shr(16) : word.and(0xffff)
+  const high = kind === 'signed' ? word.as('i32').shr(16) : word.shr(16)
+  return concat(writer.interner, [low.node, high.node])
+}
+
+function unpackOne({ bits, kind }: Form, word: U32, shift: U32): Value<'u32'> | Value<'i32'> | Value<'f32'> {
+  const known = constantOf(shift.node)
+  if (kind === 'half') return known === undefined ? word.shr(shift).unpackF16().lane(0) : word.unpackF16().lane(known / 16)
+  const down = word.shr(shift)
+  if (kind === 'signed') return down.shl(32 - bits).as('i32').shr(32 - bits)
+  return known === 32 - bits ? down : down.and(2 ** bits - 1)
+}
+
+/** How words are written: whole, or the bits under a mask (others of `bits` are zero). */
+export interface Store {
+  whole(index: U32, bits: U32): void
+  partial(index: U32, bits: U32, mask: U32): void
+}
+
+/** Puts the elements of `value` in, from number `first` on, which is a multiple of `alignment`. */
+export function insert(writer: Writer, packing: Form, first: U32, alignment: number, value: Node, store: Store): void {
+  const each = 32 / packing.bits
+  const count = widthOf(value.dtype)
+  const lanes = Array.from({ length: count }, (_, lane) =>
+    (count === 1 ? value : writer.make('extract', scalarOf(value.dtype), [value], lane)))
+  if (count % each === 0 && alignment >= each) {
+    const base = first.div(each)
+    for (let at = 0; at < count / each; at++) store.whole(base.add(at), packWord(writer, packing, lanes.slice(at * each, (at + 1) * each)))
+    return
+  }
+  const together = count <= each && alignment >= count ? count : 1
+  for (let lane = 0; lane < count; lane += together) {
+    const number = first.add(lane)
+    const shift = number.rem(each).mul(packing.bits)
+    const mask = writer.u32(2 ** (packing.bits * together) - 1)
+    store.partial(number.div(each), packWord(writer, packing, lanes.slice(lane, lane + together)).shl(shift), mask.shl(shift))
+  }
+}
+
+/** Some elements, lowest first, the rest of the word zero. */
+function packWord(writer: Writer, { bits, kind }: Form, lanes: readonly Node[]): U32 {
+  if (kind === 'half') {
+    const pair = [lanes[0] as Node, lanes[1] ?? writer.interner.constant(0, 'f32')]
+    return writer.value<'f32x2'>(writer.make('vec', 'f32x2', pair)).packF16()
+  }
+  if (lanes.length === 4) {
+    const scalar = scalarOf((lanes[0] as Node).dtype)
+    return writer.value<'u32x4'>(writer.make('vec', vector(scalar, 4 as Width), lanes)).packI8()
+  }
+  return lanes.map((node, lane) => writer.value<'u32'>(node).as('u32').and(2 ** bits - 1).shl(lane * bits)).reduce((all, one) => all.or(one))
+}

@@ -1,0 +1,3 @@
+import type { Kernel } from '../kernel.ts'
+import type { Target } from '../target.ts'
+export function serialize(kernel: Kernel, _target: Target): Kernel { return kernel }

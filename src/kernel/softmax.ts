@@ -1,0 +1,117 @@
+// Softmax over the last axis: y = exp(x - max) / sum of exp(x - max). One workgroup per row. Maximum and sum come out of one
+// pass over memory: a sum that is scaled down whenever the maximum rises; a second pass writes.
+// Entries of -Infinity give 0. A row of nothing but -Infinity gives zeros, which is what a fully masked row should weigh.
+
+import type { Caps } from '../base/caps.ts'
+import { type LaneScope, type Readable, buffer, kernel, uniform } from '../ir/author.ts'
+import type { Uniformity, Value } from '../ir/value.ts'
+import { combineLanes, lanesFor, subgroupOf } from './lanes.ts'
+import type { Arrays, KernelRecord, Work } from './record.ts'
+
+export interface SoftmaxParams { readonly rows: number; readonly cols: number }
+
+/** Below every finite entry; finite itself, so that differences of it are never NaN. */
+const LOWEST = -3.4028234663852886e38
+const MOST_LANES = 1024
+
+export const softmax: KernelRecord<SoftmaxParams> = {
+  name: 'softmax',
+  about: 'softmax of each row',
+  tolerance: 1e-6,
+  cases: [
+    { rows: 3, cols: 256 }, { rows: 1, cols: 1 }, { rows: 5, cols: 3 }, { rows: 2, cols: 67 }, { rows: 3, cols: 193 }, { rows: 1, cols: 5000 },
+  ],
+  buffers: ({ rows, cols }) => [
+    { name: 'x', role: 'in', type: 'f32', elements: rows * cols },
+    { name: 'y', role: 'out', type: 'f32', elements: rows * cols },
+  ],
+  // Every fifth entry or so is masked, and where there are several rows one is masked as a whole.
+  inputs: ({ rows, cols }, random) => ({
+    x: Float32Array.from({ length: rows * cols }, (_, i) =>
+      (rows > 2 && i < cols) || (cols > 3 && random() < 0.2) ? -Infinity : 40 * random() - 20),
+  }),
+  work,
+  define: ({ x }: Arrays, { rows, cols }) => {
+    const y = new Float32Array(rows * cols)
+    for (let row = 0; row < rows; row++) {
+      const values = Array.from(x!.subarray(row * cols, (row + 1) * cols))
+      const max = values.reduce((a, b) => Math.max(a, b), -Infinity)
+      const weights = values.map((v) => (max === -Infinity ? 0 : Math.exp(v - max)))
+      const sum = weights.reduce((a, b) => a + b, 0)
+      weights.forEach((w, c) => { y[row * cols + c] = sum === 0 ? 0 : w / sum })
+    }
+    return { y }
+  },
+}
+
+/** A maximum and the sum of exp(x - maximum), of the entries seen so far. */
+interface Running { readonly max: Value<'f32'>; readonly sum: Value<'f32'> }
+
+function work(caps: Caps, { rows, cols }: SoftmaxParams): Work {
+  const lanes = lanesFor(caps, cols, MOST_LANES)
+  const written = kernel('softmax', {
+    params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), cols: uniform('u32') },
+    workgroup: [lanes],
+    ...subgroupOf(caps, lanes),
+  }, ({ x, y, cols }, k) => {
+    const start = k.let('start', k.workgroupId.x.mul(cols))
+    const combine = combineLanes(k, caps, lanes)
+    const mine = lanes === 1 ? runVectors(k, x, start, cols, caps.width) : runStrided(k, x, start, cols, lanes)
+    const max = combine('max', mine.max)
+    const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
+    const scale = k.let('scale', sum.gt(0).select(k.const('f32', 1).div(sum), 0))
+    const weigh = (v: Value<'f32'>): Value<'f32'> => v.sub(max).exp().mul(scale)
+    if (lanes > 1) {
+      k.for({ name: 'c', from: k.lane, to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
+      return
+    }
+    const whole = k.let('whole', cols.div(caps.width).mul(caps.width))
+    k.for({ name: 'c', to: whole, step: caps.width }, (c) => {
+      y.store(start.add(c), weigh(x.load(start.add(c), caps.width) as unknown as Value<'f32'>) as never)
+    })
+    k.for({ name: 'c', from: whole, to: cols }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
+  })
+  return { launches: [{ kernel: written, uniforms: { cols }, grid: [rows, 1, 1] }] }
+}
+
+type Row = Readable<'f32', Uniformity>
+
+/** One more entry, with one exponential: whichever of sum and entry belongs to the lower maximum is scaled down. */
+function include({ max, sum }: Running, value: Value<'f32'>): Running {
+  const factor = value.sub(max).abs().neg().exp()
+  const higher = value.gt(max)
+  return { max: higher.select(value, max), sum: higher.select(sum.fma(factor, 1), sum.add(factor)) }
+}
+
+function runStrided(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, lanes: number): Running {
+  const max = k.var('max', k.const('f32', LOWEST))
+  const sum = k.var('sum', k.const('f32', 0))
+  k.for({ name: 'c', from: k.lane, to: cols, step: lanes }, (c) => {
+    const next = include({ max: max.get(), sum: sum.get() }, x.at(start.add(c)))
+    max.set(next.max)
+    sum.set(next.sum)
+  })
+  return { max: max.get(), sum: sum.get() }
+}
+
+/** Each element of the vector runs on its own; they come together at the end of the whole vectors. */
+function runVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, width: 2 | 4 | 8 | 16): Running {
+  const maxes = k.var('maxes', k.const(`f32x${width}`, LOWEST))
+  const sums = k.var('sums', k.const(`f32x${width}`, 0))
+  const whole = k.let('whole', cols.div(width).mul(width))
+  k.for({ name: 'c', to: whole, step: width }, (c) => {
+    const before = { max: maxes.get(), sum: sums.get() } as unknown as Running
+    const next = include(before, x.load(start.add(c), width) as unknown as Value<'f32'>)
+    maxes.set(next.max as never)
+    sums.set(next.sum as never)
+  })
+  const highest = k.let('highest', maxes.get().hmax())
+  const max = k.var('max', highest)
+  const sum = k.var('sum', sums.get().mul(maxes.get().sub(highest).exp()).hsum())
+  k.for({ name: 'c', from: whole, to: cols }, (c) => {
+    const next = include({ max: max.get(), sum: sum.get() }, x.at(start.add(c)))
+    max.set(next.max)
+    sum.set(next.sum)
+  })
+  return { max: max.get(), sum: sum.get() }
+}

@@ -1,0 +1,185 @@
+// Chooses the next token from logits. Options are checked and resolved once; the sampler that results keeps only its
+// random state. Order of steps: bias, penalties, top-k, typical, top-p, min-p, temperature, draw.
+//
+// Exactly one random number is drawn per sampled token, whatever the filters leave, so equal seeds stay in step.
+
+import { IngotError } from '../base/error.ts'
+import { keepMinP, keepTopP, keepTypical, selectTop, selectTopP, softmax, sortCandidates, type Candidates } from './candidate.ts'
+import { createRandom } from './random.ts'
+
+export type { Candidates } from './candidate.ts'
+
+export interface SampleOptions {
+  /** 0 takes the most probable token (default 0.8) */
+  readonly temperature?: number
+  /** only the k most probable; 0 is off (default 40) */
+  readonly topK?: number
+  /** only the fewest that together reach this probability; 1 is off (default 0.95) */
+  readonly topP?: number
+  /** only those at least this fraction as probable as the best; 0 is off (default 0.05) */
+  readonly minP?: number
+  /** only the locally typical up to this probability; 1 is off (default 1) */
+  readonly typicalP?: number
+  /** divides the positive logits of recent tokens, multiplies the negative; 1 is off (default 1) */
+  readonly repetitionPenalty?: number
+  /** how many of the last tokens the penalties see; -1 is all (default 64) */
+  readonly repetitionWindow?: number
+  /** subtracted once from recent tokens; 0 is off (default 0) */
+  readonly presencePenalty?: number
+  /** subtracted from recent tokens once per occurrence; 0 is off (default 0) */
+  readonly frequencyPenalty?: number
+  /** random when left out */
+  readonly seed?: number
+  /** added to the logits of single tokens; -Infinity forbids one */
+  readonly logitBias?: ReadonlyMap<number, number> | Readonly<Record<number, number>>
+}
+
+export interface Sampler {
+  /** Logits of the whole vocabulary, index = id. Does not change them. */
+  (logits: Float32Array, history?: ArrayLike<number>): number
+  /** The same from candidates a device has picked; holds where `samplerNeeds` says that they suffice. */
+  fromCandidates(candidates: Candidates): number
+  readonly seed: number
+}
+
+/** What a sampler must see: only the best id, the k best candidates, or all logits. */
+export type SamplerNeeds = 'argmax' | { readonly topK: number } | 'logits'
+
+const DEFAULTS = {
+  temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1,
+  repetitionPenalty: 1, repetitionWindow: 64, presencePenalty: 0, frequencyPenalty: 0,
+} as const
+
+type Resolved = { readonly [K in keyof typeof DEFAULTS]: number } & { readonly seed: number; readonly bias: ReadonlyMap<number, number> }
+
+export function createSampler(options: SampleOptions = {}): Sampler {
+  const resolved = resolve(options)
+  const random = createRandom(resolved.seed)
+  const adjusts = changesLogits(resolved)
+  const { topK, temperature } = resolved
+
+  const draw = (sorted: Candidates | undefined, all: Float32Array): number => {
+    const left = narrow(sorted, all, resolved)
+    const probabilities = softmax(left.logits, temperature)
+    let at = random()
+    for (let i = 0; i < probabilities.length; i++) {
+      at -= probabilities[i]!
+      if (at < 0) return left.ids[i]!
+    }
+    // rounding: the probabilities summed to a hair below the drawn number
+    return left.ids[probabilities.findLastIndex((each) => each > 0)]!
+  }
+
+  const sample = (logits: Float32Array, history: ArrayLike<number> = []): number => {
+    const adjusted = adjusts ? adjust(logits, history, resolved) : logits
+    const best = findBest(adjusted)
+    if (temperature === 0) return best
+    return draw(topK > 0 ? selectTop(adjusted, topK) : undefined, adjusted)
+  }
+  const fromCandidates = (candidates: Candidates): number => {
+    if (candidates.ids.length !== candidates.logits.length) {
+      throw new IngotError('bad-argument', 'ids and logits differ in length', {
+        op: 'sample', got: [candidates.ids.length, candidates.logits.length], wanted: 'equal lengths',
+      })
+    }
+    findBest(candidates.logits)
+    const sorted = sortCandidates(candidates, temperature === 0 ? 1 : topK > 0 ? topK : undefined)
+    return temperature === 0 ? sorted.ids[0]! : draw(sorted, sorted.logits)
+  }
+  return Object.assign(sample, { fromCandidates, seed: resolved.seed })
+}
+
+export function samplerNeeds(options: SampleOptions = {}): SamplerNeeds {
+  const resolved = resolve(options)
+  if (changesLogits(resolved)) return 'logits'
+  if (resolved.temperature === 0 || resolved.topK === 1) return 'argmax'
+  return resolved.topK > 0 ? { topK: resolved.topK } : 'logits'
+}
+
+function changesLogits(resolved: Resolved): boolean {
+  const { bias, repetitionPenalty, repetitionWindow, presencePenalty, frequencyPenalty } = resolved
+  const penalises = repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0
+  return bias.size > 0 || (penalises && repetitionWindow !== 0)
+}
+
+/** All filters after top-k; each is skipped when off. Without a sorted list, the logits are those of the vocabulary. */
+function narrow(sorted: Candidates | undefined, logits: Float32Array, { typicalP, topP, minP }: Resolved): Candidates {
+  let left = sorted
+  if (typicalP < 1) left = keepTypical(left ?? everything(logits), typicalP)
+  if (topP < 1) left = left === undefined ? selectTopP(logits, topP) : keepTopP(left, topP)
+  left ??= everything(logits)
+  return minP > 0 ? keepMinP(left, minP) : left
+}
+
+/** In the order of the ids: drawing needs no order. */
+function everything(logits: Float32Array): Candidates {
+  return { ids: Int32Array.from(logits, (_, id) => id), logits }
+}
+
+/** The highest logit, the lowest id among equals. Refuses what no probability can be made of. */
+function findBest(logits: Float32Array): number {
+  let best = -1
+  for (let id = 0; id < logits.length; id++) {
+    const logit = logits[id]!
+    if (logit !== logit || logit === Infinity) {
+      throw new IngotError('bad-argument', `logit ${id} is not a number below infinity`, {
+        op: 'sample', got: logit, hint: 'the model computed garbage: try another device or a smaller context',
+      })
+    }
+    if (logit > (best < 0 ? -Infinity : logits[best]!)) best = id
+  }
+  if (best < 0) throw new IngotError('bad-argument', 'no token is possible', { op: 'sample', got: `${logits.length} logits` })
+  return best
+}
+
+function adjust(logits: Float32Array, history: ArrayLike<number>, resolved: Resolved): Float32Array {
+  const { bias, repetitionPenalty, repetitionWindow, presencePenalty, frequencyPenalty } = resolved
+  const adjusted = logits.slice()
+  for (const [id, value] of bias) if (id < adjusted.length) adjusted[id]! += value
+  const counts = new Map<number, number>()
+  const from = repetitionWindow < 0 ? 0 : Math.max(0, history.length - repetitionWindow)
+  for (let i = from; i < history.length; i++) counts.set(history[i]!, (counts.get(history[i]!) ?? 0) + 1)
+  for (const [id, count] of counts) {
+    const logit = adjusted[id]
+    if (logit === undefined) continue
+    const repeated = logit > 0 ? logit / repetitionPenalty : logit * repetitionPenalty
+    adjusted[id] = repeated - count * frequencyPenalty - presencePenalty
+  }
+  return adjusted
+}
+
+// ---- options ----
+
+function resolve(options: SampleOptions): Resolved {
+  const value = (name: keyof typeof DEFAULTS, wanted: string, holds: (x: number) => boolean): number => {
+    const given = options[name] ?? DEFAULTS[name]
+    if (typeof given === 'number' && holds(given)) return given
+    throw new IngotError('bad-argument', `${name} is out of range`, { op: 'sample', got: given, wanted })
+  }
+  const whole = Number.isSafeInteger
+  const seed = options.seed ?? Math.floor(Math.random() * 2 ** 32)
+  if (!whole(seed) || seed < 0) throw new IngotError('bad-argument', 'seed is out of range', { op: 'sample', got: seed, wanted: 'a whole number from 0' })
+  return {
+    temperature: value('temperature', 'a finite number from 0', (x) => x >= 0 && x < Infinity),
+    topK: value('topK', 'a whole number from 0', (x) => whole(x) && x >= 0),
+    topP: value('topP', 'above 0, up to 1', (x) => x > 0 && x <= 1),
+    minP: value('minP', 'from 0 to 1', (x) => x >= 0 && x <= 1),
+    typicalP: value('typicalP', 'above 0, up to 1', (x) => x > 0 && x <= 1),
+    repetitionPenalty: value('repetitionPenalty', 'a finite number above 0', (x) => x > 0 && x < Infinity),
+    repetitionWindow: value('repetitionWindow', 'a whole number from -1', (x) => whole(x) && x >= -1),
+    presencePenalty: value('presencePenalty', 'a finite number', Number.isFinite),
+    frequencyPenalty: value('frequencyPenalty', 'a finite number', Number.isFinite),
+    seed,
+    bias: readBias(options.logitBias),
+  }
+}
+
+function readBias(given: SampleOptions['logitBias']): ReadonlyMap<number, number> {
+  const entries = given instanceof Map ? [...given] : Object.entries(given ?? {}).map(([id, value]) => [Number(id), value] as const)
+  for (const [id, value] of entries) {
+    if (Number.isSafeInteger(id) && id >= 0 && typeof value === 'number' && value < Infinity) continue
+    const wanted = 'token ids with numbers below infinity'
+    throw new IngotError('bad-argument', 'logitBias is malformed', { op: 'sample', got: [id, value], wanted })
+  }
+  return new Map(entries)
+}

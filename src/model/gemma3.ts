@@ -1,0 +1,86 @@
+// Gemma 3: embeddings scaled by the root of the width, RMSNorms before and after each half of a layer (the files' weights include
+// the +1), query and key norms, gated GELU. Five of six layers see a sliding window and use the short rotary base.
+
+import { attend } from '../nn/attention.ts'
+import type { StepInput } from '../nn/cache.ts'
+import { type Gated, applyGated, readGated } from '../nn/gated.ts'
+import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
+import { normHeads } from '../nn/norm.ts'
+import { type Rope, applyRope, makeRope, readScaling } from '../nn/rope.ts'
+import type { ModelSource } from '../nn/source.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import type { Architecture, LanguageModel } from './model.ts'
+
+interface Layer {
+  readonly attnNorm: Tensor
+  readonly q: Linear
+  readonly k: Linear
+  readonly v: Linear
+  readonly out: Linear
+  readonly qNorm: Tensor
+  readonly kNorm: Tensor
+  readonly attnPostNorm: Tensor
+  readonly ffnNorm: Tensor
+  readonly ffnPostNorm: Tensor
+  readonly ffn: Gated
+}
+
+export const gemma3: Architecture = {
+  names: ['gemma3'],
+  about: 'Gemma 3 (text)',
+  build(source: ModelSource): LanguageModel {
+    const width = source.number('embedding_length')
+    const layerCount = source.number('block_count')
+    const heads = source.number('attention.head_count')
+    const kvHeads = source.number('attention.head_count_kv', heads)
+    const dim = source.number('attention.key_length', width / heads)
+    const eps = source.number('attention.layer_norm_rms_epsilon')
+    const scale = source.number('attention.scale', 0) || 1 / Math.sqrt(dim)
+    const window = source.number('attention.sliding_window', 0)
+    const pattern = source.number('attention.sliding_window_pattern', 6)
+    const isLocal = (layer: number): boolean => layer % pattern < pattern - 1
+    const dims = source.number('rope.dimension_count', dim)
+    const globalRope: Rope = makeRope(source, 'rope', {
+      style: 'half', dims, base: source.number('rope.freq_base', 1_000_000), ...readScaling(source),
+    })
+    const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: source.number('rope.freq_base_swa', 10000) })
+
+    const embedding = source.weight('token_embd.weight')
+    const norm = source.weight('output_norm.weight')
+    const output = source.find('output.weight') ?? embedding
+    const layers = Array.from({ length: layerCount }, (_, i): Layer => ({
+      attnNorm: source.weight(`blk.${i}.attn_norm.weight`),
+      q: readLinear(source, `blk.${i}.attn_q`),
+      k: readLinear(source, `blk.${i}.attn_k`),
+      v: readLinear(source, `blk.${i}.attn_v`),
+      out: readLinear(source, `blk.${i}.attn_output`),
+      qNorm: source.weight(`blk.${i}.attn_q_norm.weight`),
+      kNorm: source.weight(`blk.${i}.attn_k_norm.weight`),
+      attnPostNorm: source.weight(`blk.${i}.post_attention_norm.weight`),
+      ffnNorm: source.weight(`blk.${i}.ffn_norm.weight`),
+      ffnPostNorm: source.weight(`blk.${i}.post_ffw_norm.weight`),
+      ffn: readGated(source, `blk.${i}`),
+    }))
+
+    return {
+      vocabulary: embedding.shape[0] ?? 0,
+      width,
+      cache: { layers: layerCount, heads: kvHeads, dim },
+      forward({ tokens, positions, cache }: StepInput): Tensor {
+        let x = embedding.gather(tokens).mul(Math.sqrt(width)).named('embedding') // [n, width]
+        layers.forEach((layer, i) => {
+          const rope = isLocal(i) ? localRope : globalRope
+          const h = x.rmsNorm(layer.attnNorm, eps)
+          const q = applyRope(rope, normHeads(applyLinear(layer.q, h), layer.qNorm, heads, eps), positions, heads) // [n, heads * dim]
+          const k = applyRope(rope, normHeads(applyLinear(layer.k, h), layer.kNorm, kvHeads, eps), positions, kvHeads) // [n, kvHeads * dim]
+          const v = applyLinear(layer.v, h)
+          const mixed = attend(q, k, v, cache[i]!, positions, { heads, scale, window: isLocal(i) ? window : 0 })
+          x = x.add(applyLinear(layer.out, mixed).rmsNorm(layer.attnPostNorm, eps)).named(`layer ${i} attention`)
+          x = x.add(applyGated(layer.ffn, x.rmsNorm(layer.ffnNorm, eps), 'gelu').rmsNorm(layer.ffnPostNorm, eps)).named(`layer ${i}`)
+        })
+        return x.rmsNorm(norm, eps).named('hidden')
+      },
+      logits: (hidden) => hidden.linear(output).named('logits'),
+    }
+  },
+}

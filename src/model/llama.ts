@@ -1,0 +1,76 @@
+// Llama 2 and 3, Mistral, TinyLlama, SmolLM and others that GGUF files call `llama`: RMSNorm before each half of a layer, rotary
+// positions in adjacent pairs (the files' query and key rows are permuted for it), grouped key and value heads, gated SiLU.
+
+import { attend } from '../nn/attention.ts'
+import type { StepInput } from '../nn/cache.ts'
+import { type Gated, applyGated, readGated } from '../nn/gated.ts'
+import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
+import { type Rope, applyRope, makeRope, readScaling } from '../nn/rope.ts'
+import type { ModelSource } from '../nn/source.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import type { Architecture, LanguageModel } from './model.ts'
+
+interface Layer {
+  readonly attnNorm: Tensor
+  readonly q: Linear
+  readonly k: Linear
+  readonly v: Linear
+  readonly out: Linear
+  readonly ffnNorm: Tensor
+  readonly ffn: Gated
+}
+
+export const llama: Architecture = {
+  names: ['llama'],
+  about: 'Llama 2 and 3, Mistral, TinyLlama, SmolLM',
+  build(source: ModelSource): LanguageModel {
+    const width = source.number('embedding_length')
+    const layerCount = source.number('block_count')
+    const heads = source.number('attention.head_count')
+    const kvHeads = source.number('attention.head_count_kv', heads)
+    const dim = source.number('attention.key_length', width / heads)
+    const eps = source.number('attention.layer_norm_rms_epsilon')
+    const window = source.number('attention.sliding_window', 0)
+    const scale = source.number('attention.scale', 0) || 1 / Math.sqrt(dim)
+    const rope: Rope = makeRope(source, 'rope', {
+      style: 'adjacent',
+      dims: source.number('rope.dimension_count', dim),
+      base: source.number('rope.freq_base', 10000),
+      factors: source.values('rope_freqs.weight'),
+      ...readScaling(source),
+    })
+
+    const embedding = source.weight('token_embd.weight')
+    const norm = source.weight('output_norm.weight')
+    const output = source.find('output.weight') ?? embedding
+    const layers = Array.from({ length: layerCount }, (_, i): Layer => ({
+      attnNorm: source.weight(`blk.${i}.attn_norm.weight`),
+      q: readLinear(source, `blk.${i}.attn_q`),
+      k: readLinear(source, `blk.${i}.attn_k`),
+      v: readLinear(source, `blk.${i}.attn_v`),
+      out: readLinear(source, `blk.${i}.attn_output`),
+      ffnNorm: source.weight(`blk.${i}.ffn_norm.weight`),
+      ffn: readGated(source, `blk.${i}`),
+    }))
+
+    return {
+      vocabulary: embedding.shape[0] ?? 0,
+      width,
+      cache: { layers: layerCount, heads: kvHeads, dim },
+      forward({ tokens, positions, cache }: StepInput): Tensor {
+        let x = embedding.gather(tokens).named('embedding') // [n, width]
+        layers.forEach((layer, i) => {
+          const h = x.rmsNorm(layer.attnNorm, eps)
+          const q = applyRope(rope, applyLinear(layer.q, h), positions, heads) // [n, heads * dim]
+          const k = applyRope(rope, applyLinear(layer.k, h), positions, kvHeads) // [n, kvHeads * dim]
+          const v = applyLinear(layer.v, h)
+          const mixed = attend(q, k, v, cache[i]!, positions, { heads, scale, window })
+          x = x.add(applyLinear(layer.out, mixed)).named(`layer ${i} attention`)
+          x = x.add(applyGated(layer.ffn, x.rmsNorm(layer.ffnNorm, eps), 'silu')).named(`layer ${i}`)
+        })
+        return x.rmsNorm(norm, eps).named('hidden')
+      },
+      logits: (hidden) => hidden.linear(output).named('logits'),
+    }
+  },
+}

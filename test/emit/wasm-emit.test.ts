@@ -1,0 +1,351 @@
+// Kernels as WebAssembly against the interpreter: every op, every storage, every variant of the engine's features.
+
+import { describe, expect, it } from 'vitest'
+import { buffer, kernel, uniform } from '../../src/ir/author.ts'
+import { interpret } from '../../src/ir/interpret.ts'
+import type { Kernel } from '../../src/ir/kernel.ts'
+import type { Value } from '../../src/ir/value.ts'
+import { emitWasm, printWat } from '../../src/emit/wasm/emit.ts'
+import { runWasm, VARIANTS } from './wasm-run.ts'
+
+type Arrays = Record<string, Float32Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array>
+interface Setting { readonly grid?: [number, number, number]; readonly uniforms?: Record<string, number> }
+
+const bytesOf = (arrays: Arrays): Record<string, Uint8Array> => Object.fromEntries(
+  Object.entries(arrays).map(([name, each]) => [name, new Uint8Array(each.slice().buffer)]))
+
+/** The same bytes from the interpreter and from every variant. */
+function agree(written: Kernel, arrays: Arrays, { grid = [1, 1, 1], uniforms = {} }: Setting = {}): Record<string, Uint8Array> {
+  const wanted = bytesOf(arrays)
+  interpret(written, { buffers: wanted, uniforms, grid })
+  for (const [name, features] of VARIANTS) {
+    const got = bytesOf(arrays)
+    runWasm(written, { buffers: got, uniforms, grid }, features)
+    for (const [key, bytes] of Object.entries(wanted)) {
+      const type = arrays[key]?.constructor as Float32ArrayConstructor
+      expect([name, key, new type(got[key]?.buffer as ArrayBuffer)]).toEqual([name, key, new type(bytes.buffer as ArrayBuffer)])
+    }
+  }
+  return wanted
+}
+
+const floats = Float32Array.from([0, -0, 1.5, -2.5, 3.5, 1e-40, -7.25, 1e30, Infinity, -Infinity, NaN, 0.5, 2147483648, -2147483649, 4294967296, 65519])
+const words = Int32Array.from([0, 1, -1, 2, -2147483648, 2147483647, 7, -7, 0x01020304, 0x7f7f7f7f, -2139062144, 31, 32, 33, 255, 65535])
+
+/** out[i] = f(a[i], b[i]) with vectors of `width`, for all pairs of the given values. */
+function pairs(type: 'f32' | 'i32' | 'u32', width: 1 | 2 | 4, f: (a: Value<never>, b: Value<never>) => Value<never>): Kernel {
+  return kernel('pairs', { params: { a: buffer(type, 'read'), b: buffer(type, 'read'), out: buffer(type, 'write') } }, (p, k) => {
+    const at = k.workgroupId.x.mul(width)
+    if (width === 1) p.out.set(at, f(p.a.at(at) as never, p.b.at(at) as never) as never)
+    else p.out.store(at, f(p.a.load(at, width) as never, p.b.load(at, width) as never) as never)
+  })
+}
+
+type AnyValue = Value<'f32x4'>
+const floatOps: Record<string, (a: AnyValue, b: AnyValue) => AnyValue> = {
+  add: (a, b) => a.add(b), sub: (a, b) => a.sub(b), mul: (a, b) => a.mul(b), div: (a, b) => a.div(b),
+  min: (a, b) => a.min(b), max: (a, b) => a.max(b), neg: (a) => a.neg(), abs: (a) => a.abs(),
+  sqrt: (a) => a.sqrt(), floor: (a) => a.floor(), ceil: (a) => a.ceil(), trunc: (a) => a.trunc(), rint: (a) => a.rint(),
+  lt: (a, b) => a.lt(b).select(a, b), le: (a, b) => a.le(b).select(a, b), gt: (a, b) => a.gt(b).select(a, b),
+  ge: (a, b) => a.ge(b).not().select(a, b), eq: (a, b) => a.eq(b).select(a, b), ne: (a, b) => a.ne(b).select(a, b),
+  toI32: (a) => a.to('i32').to('f32'), toU32: (a) => a.to('u32').to('f32'), bits: (a) => a.as('i32').add(1).as('f32'),
+  bool: (a) => a.to('bool').to('f32'), logic: (a, b) => a.lt(b).and(a.gt(0)).or(b.eq(1.5)).xor(a.ge(b)).to('f32'),
+}
+const integerOps: Record<string, (a: AnyValue, b: AnyValue) => AnyValue> = {
+  add: (a, b) => a.add(b), sub: (a, b) => a.sub(b), mul: (a, b) => a.mul(b), div: (a, b) => a.div(b), rem: (a, b) => a.rem(b),
+  divBy: (a) => a.div(7), remBy: (a) => a.rem(3),
+  min: (a, b) => a.min(b), max: (a, b) => a.max(b), neg: (a) => a.neg(), abs: (a) => a.abs(), not: (a) => a.not(),
+  and: (a, b) => a.and(b), or: (a, b) => a.or(b), xor: (a, b) => a.xor(b), shl: (a, b) => a.shl(b), shr: (a, b) => a.shr(b),
+  shlBy: (a) => a.shl(5), shrBy: (a) => a.shr(3), popcount: (a) => a.popcount(),
+  lt: (a, b) => a.lt(b).select(a, b), le: (a, b) => a.le(b).select(a, b), gt: (a, b) => a.gt(b).select(a, b),
+  ge: (a, b) => a.ge(b).select(a, b), eq: (a, b) => a.eq(b).select(a, b), ne: (a, b) => a.ne(b).select(a, b),
+  bool: (a) => a.to('bool').to('i32').as('i32') as unknown as AnyValue,
+}
+
+function crossed<T extends Float32Array | Int32Array | Uint32Array>(values: T): { a: T; b: T; out: T } {
+  const Type = values.constructor as new (list: number[]) => T
+  const list = Array.from(values)
+  const a = new Type(list.flatMap((x) => list.map(() => x)))
+  const b = new Type(list.flatMap(() => list))
+  return { a, b, out: new Type(list.flatMap(() => list.map(() => 0))) }
+}
+
+describe.each([1, 2, 4] as const)('values of width %i', (width) => {
+  it.each(Object.keys(floatOps))('f32 %s', (name) => {
+    const arrays = crossed(floats)
+    const f = floatOps[name] as never
+    agree(pairs('f32', width, f), arrays, { grid: [arrays.a.length / width, 1, 1] })
+  })
+
+  it.each(Object.keys(integerOps))('i32 and u32 %s', (name) => {
+    const f = integerOps[name] as (a: AnyValue, b: AnyValue) => AnyValue
+    const signed = crossed(words)
+    agree(pairs('i32', width, ((a: AnyValue, b: AnyValue) => f(a, b).to('i32')) as never), signed, { grid: [signed.a.length / width, 1, 1] })
+    const unsigned = crossed(Uint32Array.from(words))
+    agree(pairs('u32', width, ((a: AnyValue, b: AnyValue) => f(a, b).to('u32')) as never), unsigned, { grid: [unsigned.a.length / width, 1, 1] })
+  })
+})
+
+describe('vectors', () => {
+  it('are made, joined, sliced and summed', () => {
+    agree(kernel('shape', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, (p, k) => {
+      const v = p.x.load(0, 4)
+      const low = v.slice(0, 2)
+      const middle = v.slice(1, 2)
+      const high = v.slice(2, 2)
+      p.y.store(0, high.join(low) as unknown as Value<'f32x4'>)
+      p.y.store(4, middle)
+      p.y.store(6, high)
+      p.y.store(8, k.vec(v.lane(3), k.const('f32', 9), v.lane(1), v.lane(0)))
+      p.y.set(12, v.hsum())
+      p.y.set(13, v.hmax())
+      p.y.set(14, high.hsum())
+      p.y.set(15, middle.hmax())
+    }), { x: Float32Array.from([1e8, 3.25, -1e8, 7]), y: new Float32Array(16) })
+  })
+
+  it('hold booleans', () => {
+    agree(kernel('masks', { params: { x: buffer('i32', 'read'), y: buffer('i32', 'write') } }, (p, k) => {
+      const v = p.x.load(0, 4)
+      const mask = v.gt(k.vec(p.x.at(4), p.x.at(5), p.x.at(6), p.x.at(7)) as Value<'i32x4'>)
+      p.y.store(0, mask.to('i32'))
+      p.y.set(4, mask.lane(0).to('i32'))
+      p.y.set(5, mask.lane(1).and(mask.lane(2)).to('i32'))
+      const made = k.vec(mask.lane(1), mask.lane(0), mask.lane(3), mask.lane(2))
+      p.y.store(6, made.select(v, v.neg()))
+      p.y.store(10, mask.lane(0).splat(4).select(v, v.not()))
+    }), { x: Int32Array.from([1, -2, 3, -4, 0, 0, 9, -9]), y: new Int32Array(14) })
+  })
+
+  it('shift each lane by its own count', () => {
+    agree(kernel('shifts', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') } }, (p, k) => {
+      const counts = k.vec(k.const('u32', 0), k.const('u32', 4), k.const('u32', 8), k.const('u32', 4)) as Value<'u32x4'>
+      p.y.store(0, p.x.load(0, 4).shr(counts))
+      p.y.store(4, p.x.load(4, 4).shl(counts))
+      p.y.store(8, p.x.load(8, 4).shr(p.x.load(12, 4)))
+    }), { x: Uint32Array.from(words), y: new Uint32Array(12) })
+  })
+})
+
+describe('packed values', () => {
+  const random = (count: number, mask = 0xffffffff): Uint32Array =>
+    Uint32Array.from({ length: count }, (_, i) => (Math.imul(i + 1, 0x9e3779b1) ^ Math.imul(i, 0x85ebca77)) & mask)
+
+  it.each(['dotI8', 'dotU8I8', 'dotU7I8'] as const)('%s of words and vectors', (name) => {
+    const mask = name === 'dotU7I8' ? 0x7f7f7f7f : 0xffffffff
+    agree(kernel('dots', { params: { a: buffer('u32', 'read'), b: buffer('u32', 'read'), sum: buffer('i32', 'readwrite') } }, (p, k) => {
+      k.for({ to: 4 }, (i) => p.sum.set(i, p.a.at(i)[name](p.b.at(i), p.sum.at(i))))
+      k.for({ from: 4, to: 12, step: 4 }, (i) => {
+        const sum = k.var('sum', p.sum.load(i, 4))
+        k.for({ to: 3 }, () => sum.set(p.a.load(i, 4)[name](p.b.load(i, 4), sum.get())))
+        p.sum.store(i, sum.get())
+      })
+      p.sum.store(12, p.a.load(12, 2)[name](p.b.load(12, 2), p.sum.load(12, 2)))
+    }), { a: random(14, mask), b: random(28).slice(14), sum: Int32Array.from(words.slice(0, 14)) })
+  })
+
+  it('dot products reach the largest sums', () => {
+    agree(kernel('edges', { params: { a: buffer('u32', 'read'), b: buffer('u32', 'read'), sum: buffer('i32', 'readwrite') } }, (p) => {
+      p.sum.store(0, p.a.load(0, 4).dotI8(p.b.load(0, 4), p.sum.load(0, 4)))
+      p.sum.store(4, p.a.load(4, 4).dotU8I8(p.b.load(4, 4), p.sum.load(4, 4)))
+      p.sum.store(8, p.a.load(8, 4).dotU7I8(p.b.load(8, 4), p.sum.load(8, 4)))
+    }), {
+      a: Uint32Array.from([0x80808080, 0x80808080, 0x7f7f7f7f, 0, 0xffffffff, 0xffffffff, 0x80808080, 0, 0x7f7f7f7f, 0x7f7f7f7f, 0, 1]),
+      b: Uint32Array.from([0x80808080, 0x7f7f7f7f, 0x7f7f7f7f, 0, 0x80808080, 0x7f7f7f7f, 0x80808080, 0, 0x80808080, 0x7f7f7f7f, 0, 1]),
+      sum: new Int32Array(12),
+    })
+  })
+
+  it('bytes and halves are unpacked, packed and looked up', () => {
+    const table = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113].map((each) => each & 255)
+    agree(kernel('packs', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') } }, (p, k) => {
+      k.for({ to: 16 }, (i) => {
+        const word = p.x.at(i)
+        const at = i.mul(20)
+        p.y.store(at, word.unpackU8())
+        p.y.store(at.add(4), word.unpackI8().as('u32'))
+        p.y.set(at.add(8), word.unpackI8().mul(3).packI8())
+        p.y.set(at.add(9), word.unpackF16().packF16())
+        p.y.set(at.add(10), word.and(0x0f0f0f0f).lookup16(table))
+        p.y.store(at.add(11), p.x.load(0, 4).and(0x0f0f0f0f).lookup16(table))
+        p.y.set(at.add(15), k.table('u32', [5, 6, 7], i.rem(3)))
+        p.y.set(at.add(16), k.table('f32', [0.5, -1, 3, 4, 5], i.rem(5)).as('u32'))
+      })
+    }), { x: Uint32Array.from(words), y: new Uint32Array(320) })
+  })
+
+  it('every f16 is decoded, and f32 are rounded to even', () => {
+    const written = kernel('halves', { params: { h: buffer('f16', 'read'), f: buffer('f32', 'write') } }, (p, k) => {
+      k.for({ to: 65536, step: 4 }, (i) => p.f.store(i, p.h.load(i, 4).to('f32')))
+    })
+    agree(written, { h: Uint16Array.from({ length: 65536 }, (_, i) => i), f: new Float32Array(65536) })
+    const f = Float32Array.from({ length: 4096 }, (_, i) => (i - 2048) * 1.7 ** ((i % 61) - 40))
+    f.set([65504, 65519.99, 65520, 65535, 65536, 1e10, -Infinity, NaN, 2 ** -24, 2 ** -25, 2 ** -25 * 1.0001, 2 ** -14, 2 ** -14 - 2 ** -26, -0, 1 + 2 ** -11, 1 + 3 * 2 ** -11])
+    agree(kernel('round', { params: { f: buffer('f32', 'read'), h: buffer('f16', 'write'), g: buffer('f16', 'write') } }, (p, k) => {
+      k.for({ to: 4096, step: 4 }, (i) => p.h.store(i, p.f.load(i, 4).to('f16')))
+      k.for({ to: 4096 }, (i) => p.g.set(i, p.f.at(i).to('f16')))
+    }), { f, h: new Uint16Array(4096), g: new Uint16Array(4096) })
+  })
+})
+
+describe('memory', () => {
+  it.each(['u8', 'i8', 'u16', 'i16'] as const)('%s is widened and narrowed, in any width', (type) => {
+    const Type = { u8: Uint8Array, i8: Int8Array, u16: Uint16Array, i16: Int16Array }[type]
+    agree(kernel('narrow', { params: { x: buffer(type, 'read'), y: buffer(type, 'write'), z: buffer(type.startsWith('u') ? 'u32' : 'i32', 'write') } }, (p, k) => {
+      k.for({ to: 3 }, (i) => {
+        p.y.set(i, p.x.at(i).add(1) as never)
+        p.z.set(i, p.x.at(i) as never)
+      })
+      p.y.store(3, p.x.load(3, 4).mul(3))
+      p.z.store(3, p.x.load(3, 4) as never)
+      p.y.store(7, p.x.load(7, 2).sub(1))
+      p.z.store(7, p.x.load(7, 2) as never)
+      p.y.store(9, p.x.load(9, 8).add(2))
+      p.z.store(9, p.x.load(9, 8) as never)
+    }), { x: new Type(Array.from({ length: 20 }, (_, i) => i * 0x1357)), y: new Type(20), z: type.startsWith('u') ? new Uint32Array(20) : new Int32Array(20) })
+  })
+
+  it('holds vectors', () => {
+    agree(kernel('vectors', { params: { x: buffer('f32x4', 'read'), y: buffer('f32x2', 'readwrite'), h: buffer('f16x4', 'readwrite') } }, (p) => {
+      const v = p.x.at(1)
+      p.y.set(0, v.slice(2, 2))
+      p.y.set(1, p.y.at(2).add(v.slice(0, 2)))
+      p.h.set(1, p.h.at(0))
+    }), { x: Float32Array.from({ length: 8 }, (_, i) => i * 1.5), y: new Float32Array(6).fill(2), h: Uint16Array.from([1, 0x3c00, 0x7c00, 0x8001, 0, 0, 0, 0]) })
+  })
+
+  it.each(['i32', 'u32'] as const)('takes atomics of %s', (type) => {
+    const Type = { i32: Int32Array, u32: Uint32Array }[type]
+    agree(kernel('atomics', { params: { x: buffer(type, 'readwrite'), old: buffer(type, 'write') } }, (p, k) => {
+      for (const [i, kind] of (['add', 'min', 'max', 'and', 'or', 'xor', 'exchange'] as const).entries()) {
+        p.old.set(k.workgroupId.x.mul(8).add(i), p.x.atomic(kind, i, k.workgroupId.x.add(5).to(type) as never) as never)
+      }
+      p.old.set(k.workgroupId.x.mul(8).add(7), p.x.at(0) as never)
+    }), { x: Type.from([1, -2, -3, 12, 5, 6, 7]), old: new Type(24) }, { grid: [3, 1, 1] })
+  })
+})
+
+describe('control', () => {
+  it('runs loops, conditions and breaks', () => {
+    agree(kernel('control', { params: { x: buffer('i32', 'readwrite'), n: uniform('u32'), scale: uniform('f32'), shift: uniform('i32') } }, (p, k) => {
+      const sum = k.var('sum', k.const('i32', 0))
+      k.for({ name: 'row', from: 2, to: p.n, step: 3 }, (i) => {
+        k.when(i.rem(2).eq(0), () => sum.set(sum.get().add(p.x.at(i))), () => {
+          const round = k.var('round', k.const('u32', 0))
+          k.loop(() => {
+            k.breakIf(round.get().ge(i))
+            sum.set(sum.get().sub(1))
+            k.when(sum.get().lt(-20), () => k.breakIf(p.x.at(round.get()).gt(0)))
+            round.set(round.get().add(2))
+          })
+        })
+      })
+      p.x.set(0, sum.get().add(p.shift))
+      p.x.set(1, sum.get().to('f32').mul(p.scale).to('i32'))
+      k.for({ from: 5, to: 5 }, (i) => p.x.set(i, 1))
+    }), { x: Int32Array.from({ length: 32 }, (_, i) => i - 9) }, { uniforms: { n: 31, scale: 0.5, shift: -3 } })
+  })
+
+  it('finds its place in a grid of three axes', () => {
+    agree(kernel('places', { params: { y: buffer('u32', 'write') } }, (p, k) => {
+      const { x, y, z } = k.workgroupId
+      const at = z.mul(k.gridSize.y).add(y).mul(k.gridSize.x).add(x)
+      p.y.set(at, x.add(y.mul(100)).add(z.mul(10000)).add(k.gridSize.z))
+    }), { y: new Uint32Array(60) }, { grid: [3, 4, 5] })
+  })
+
+  it('is deterministic, and prints as text', () => {
+    const written = kernel('scale', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), by: uniform('f32') } }, (p, k) => {
+      const at = k.let('at', k.workgroupId.x.mul(4))
+      p.y.store(at, p.x.load(at, 4).mul(p.by))
+    })
+    const features = VARIANTS[0]![1]
+    expect(emitWasm(written, features).bytes).toEqual(emitWasm(written, features).bytes)
+    expect(printWat(written, { ...features, threads: true })).toMatchInlineSnapshot(`
+      "(module
+        (type (;0;) (func (param i32 i32 i32 i32)))
+        (import "env" "memory" (memory 1 65536 shared))
+        (export "run" (func $run))
+        (func $run (type 0) (param $args i32) (param $scratch i32) (param $group i32) (param $end i32)
+          (local $x i32)
+          (local $y i32)
+          (local $by f32)
+          (local $rest i32)
+          (local $group.x i32)
+          (local $size.x i32)
+          (local $at i32)
+          local.get $args
+          i32.load offset=16
+          local.set $x
+          local.get $args
+          i32.load offset=20
+          local.set $y
+          local.get $args
+          f32.load offset=24
+          local.set $by
+          local.get $group
+          local.set $rest
+          local.get $args
+          i32.load
+          local.set $size.x
+          local.get $size.x
+          i32.eqz
+          if $b0
+            return
+          end
+          local.get $rest
+          local.get $size.x
+          i32.rem_u
+          local.set $group.x
+          local.get $rest
+          local.get $size.x
+          i32.div_u
+          local.set $rest
+          block $b1
+            loop $b2
+              local.get $group
+              local.get $end
+              i32.ge_u
+              br_if $b1
+              local.get $group.x
+              i32.const 4
+              i32.mul
+              local.set $at
+              local.get $y
+              local.get $at
+              i32.const 2
+              i32.shl
+              i32.add
+              local.get $x
+              local.get $at
+              i32.const 2
+              i32.shl
+              i32.add
+              v128.load align=4
+              local.get $by
+              f32x4.splat
+              f32x4.mul
+              v128.store align=4
+              local.get $group
+              i32.const 1
+              i32.add
+              local.set $group
+              local.get $group.x
+              i32.const 1
+              i32.add
+              local.tee $group.x
+              local.get $size.x
+              i32.eq
+              if $b3
+                i32.const 0
+                local.set $group.x
+              end
+              br $b2
+            end
+          end
+        )
+      )
+      "
+    `)
+  })
+})
