@@ -1,9 +1,11 @@
 // Builds native/soft-metal, the software Metal that tests run against, into build/soft-metal.
-// Needs only Node and g++ (or $CXX). Does nothing when the library is newer than its sources; says why when it can not.
+// Needs only Node and g++ (or $CXX). Does nothing when the library was built from the sources at hand, which is decided by
+// content, never by clocks; says why when it can not build.
 // `node scripts/build-soft-metal.js [--force] [--sanitize]` does the same from a shell.
 
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs'
+import { createHash, randomBytes } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -16,14 +18,18 @@ const sourceFolder = join(root, 'native', 'soft-metal')
 const FLAGS = ['-std=c++17', '-O2', '-g1', '-fPIC', '-fvisibility=hidden', '-pthread', '-Wall', '-Wextra']
 const SANITIZE = ['-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer']
 
-/** Modification time in ms of the newest file below a folder. */
-function newest(folder) {
-  let time = 0
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name)
-    time = Math.max(time, entry.isDirectory() ? newest(path) : statSync(path).mtimeMs)
+/** A hash over the names and contents of all files below a folder, and over what else decides the result. */
+function hashFolder(folder, ...more) {
+  const hash = createHash('sha256')
+  const visit = (at) => {
+    for (const entry of readdirSync(at, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      const path = join(at, entry.name)
+      if (entry.isDirectory()) visit(path)
+      else hash.update(entry.name).update(readFileSync(path))
+    }
   }
-  return time
+  visit(folder)
+  return hash.update(JSON.stringify(more)).digest('hex')
 }
 
 /** Whether the compiler can be run at all. */
@@ -45,14 +51,14 @@ async function inParallel(tasks) {
   await Promise.all(cpus().slice(0, 8).map(worker))
 }
 
-async function compile(cxx, folder, flags, library, draft) {
+/** Compile everything into a scratch folder, so that half a build is never seen and two builds do not meet. */
+async function compile(cxx, folder, flags) {
   const sources = readdirSync(sourceFolder).filter((f) => /\.(cpp|S)$/.test(f) && f !== 'test_driver.cpp')
-  const objects = sources.map((f) => join(folder, `${f}.${process.pid}.o`))
+  const objects = sources.map((f) => join(folder, `${f}.o`))
   await inParallel(sources.map((f, i) => () => run(cxx, [...flags, '-c', join(sourceFolder, f), '-o', objects[i]])))
-  await run(cxx, [...flags, '-shared', '-Wl,-soname,libsoft-metal.so', ...objects, '-ldl', '-o', draft])
-  renameSync(draft, library)
-  const { unlinkSync } = await import('node:fs')
-  for (const o of objects) unlinkSync(o)
+  const library = join(folder, 'libsoft-metal.so')
+  await run(cxx, [...flags, '-shared', '-Wl,-soname,libsoft-metal.so', ...objects, '-ldl', '-o', library])
+  return library
 }
 
 /**
@@ -69,21 +75,29 @@ export async function buildSoftMetal({ force = false, sanitize = false } = {}) {
   const library = join(folder, 'libsoft-metal.so')
   const driver = join(folder, 'test_driver')
   const result = sanitize ? { path: library, driver } : { path: library }
-  if (!force && existsSync(library) && statSync(library).mtimeMs > newest(sourceFolder)) return { built: false, ...result }
   const cxx = process.env.CXX || 'g++'
-  if (!(await compilerWorks(cxx))) return { built: false, reason: `no C++ compiler: '${cxx}' can not be run` }
-  mkdirSync(folder, { recursive: true })
   const flags = sanitize ? [...FLAGS, ...SANITIZE] : FLAGS
-  const draft = join(folder, `.libsoft-metal.${process.pid}.so`)
+  const stamp = join(folder, 'stamp')
+  const wanted = hashFolder(sourceFolder, cxx, flags)
+  const fresh = existsSync(library) && existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted
+  if (fresh && !force) return { built: false, ...result }
+  if (!(await compilerWorks(cxx))) return { built: false, reason: `no C++ compiler: '${cxx}' can not be run` }
+  const scratch = join(folder, `.build-${randomBytes(6).toString('hex')}`)
+  mkdirSync(scratch, { recursive: true })
   try {
-    cpSync(join(sourceFolder, 'shim'), join(folder, 'shim'), { recursive: true })
-    await compile(cxx, folder, flags, library, draft)
+    const made = await compile(cxx, scratch, flags)
     if (sanitize) {
       const source = join(sourceFolder, 'test_driver.cpp')
-      await run(cxx, [...flags, source, library, `-Wl,-rpath,${folder}`, '-o', driver])
+      await run(cxx, [...flags, source, made, '-Wl,-rpath,$ORIGIN', '-o', join(scratch, 'test_driver')])
+      renameSync(join(scratch, 'test_driver'), driver)
     }
+    cpSync(join(sourceFolder, 'shim'), join(folder, 'shim'), { recursive: true })
+    renameSync(made, library)
+    writeFileSync(stamp, wanted)
   } catch (error) {
     return { built: false, reason: `soft-metal does not compile: ${error.stderr || error.message}` }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
   }
   return { built: true, ...result }
 }

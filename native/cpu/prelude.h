@@ -37,10 +37,6 @@
   VECTOR(int16_t, i16, N, 2 * N) VECTOR(uint16_t, u16, N, 2 * N) VECTOR(int8_t, i8, N, N) VECTOR(uint8_t, u8, N, N)
 VECTORS(2) VECTORS(4) VECTORS(8) VECTORS(16)
 
-#define EACH2(f) f(0), f(1)
-#define EACH4(f) EACH2(f), f(2), f(3)
-#define EACH8(f) EACH4(f), f(4), f(5), f(6), f(7)
-#define EACH16(f) EACH8(f), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
 #define LOW2(v) __builtin_shufflevector(v, v, 0, 1)
 #define HIGH2(v) __builtin_shufflevector(v, v, 2, 3)
 #define LOW4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
@@ -123,7 +119,7 @@ FN uint16_t f32_to_f16(float x) {
   if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
   if (a >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
   if (a < 0x38800000) return (uint16_t)(sign | (f32_bits(f32_of_bits(a) + 0.5f) - 0x3f000000));
-  return (uint16_t)(sign | ((a + 0xfff + (a >> 13 & 1)) >> 13) - (112 << 10));
+  return (uint16_t)(sign | (((a + 0xfff + (a >> 13 & 1)) >> 13) - (112 << 10)));
 #endif
 }
 
@@ -243,7 +239,7 @@ FMA(2, a * b + c) FMA(4, a * b + c) FMA(8, a * b + c) FMA(16, a * b + c)
 
 // ---- halves in memory
 #define HALF_MEMORY(N) \
-  FN f32x##N load_f16x##N(const void *p) { f32x##N v; for (int i = 0; i < N; i++) v[i] = f16_to_f32(((const uint16_t *)p)[i]); return v; } \
+  FN f32x##N load_f16x##N(const void *p) { f32x##N v = {0}; for (int i = 0; i < N; i++) v[i] = f16_to_f32(((const uint16_t *)p)[i]); return v; } \
   FN void store_f16x##N(void *p, f32x##N v) { for (int i = 0; i < N; i++) ((uint16_t *)p)[i] = f32_to_f16(v[i]); }
 HALF_MEMORY(2)
 #ifdef __F16C__

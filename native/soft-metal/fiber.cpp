@@ -94,6 +94,7 @@ void yield(Worker* w, Lane* l) {
 void completeSimd(Simd* s, uint32_t current) {
   s->arrived = 0;
   s->computed[s->parity ^ 1] = false;
+  s->met[s->parity] = s->live;
   s->parity ^= 1;
   s->ready = s->live & ~current;
   // Only a barrier orders memory; its name is a constant of the shim, so the first letters tell.

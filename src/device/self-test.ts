@@ -3,6 +3,7 @@
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError, isIngotError } from '../base/error.ts'
+import { emitC } from '../emit/c.ts'
 import { emitMsl } from '../emit/msl.ts'
 import { emitWgsl } from '../emit/wgsl.ts'
 import { hashText } from '../ir/hash.ts'
@@ -46,7 +47,7 @@ export async function selfTest(device: Device, cases: readonly SelfTestCase[] = 
 /** Names what the self-test would compile for these caps; another kernel or emitter gives another name. */
 export function selfTestKey(caps: Caps, cases: readonly SelfTestCase[] = SELF_TEST): string {
   const texts = cases.flatMap(({ record, params }) => record.work(caps, params).launches.flatMap(({ kernel, uniforms, grid }) => {
-    const sources = [emitWgsl, emitMsl].map((emit) => emit(kernel, caps).text)
+    const sources = [emitWgsl, emitMsl, emitC].map((emit) => emit(kernel, caps).text)
     return [printKernel(kernel), JSON.stringify([uniforms, grid]), ...sources]
   }))
   return hashText(texts.join('\n'))

@@ -4,7 +4,7 @@
 
 import { type DType, type Scalar, isInteger, isTile, widthOf } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
-import { type BufferParam, type Kernel, type SharedArray, buffersOf, memoryOf, uniformsOf } from '../ir/kernel.ts'
+import { type BufferParam, type Kernel, type SharedArray, buffersOf, memoryOf, uniformsOf, uses } from '../ir/kernel.ts'
 import { type Node, walk } from '../ir/node.ts'
 import type { AtomicKind, IndexName, OpName } from '../ir/op.ts'
 import { Names } from './name.ts'
@@ -48,7 +48,13 @@ export interface Dialect {
 
 export type GlobalIndex = `global.${'x' | 'y' | 'z'}`
 
-export interface Table { readonly name: string; readonly dtype: DType; readonly values: readonly number[] }
+export interface Table {
+  readonly name: string
+  readonly dtype: DType
+  readonly values: readonly number[]
+  /** true for the sixteen bytes of a lookup */
+  readonly bytes: boolean
+}
 /** A kernel's body as text, with what its surroundings must declare. */
 export interface Body {
   readonly lines: readonly string[]
@@ -58,6 +64,8 @@ export interface Body {
   readonly names: ReadonlyMap<string, string>
   readonly indices: ReadonlySet<IndexName | GlobalIndex>
   readonly uniforms: ReadonlySet<string>
+  /** the buffers and shared arrays that are used */
+  readonly memories: ReadonlySet<string>
 }
 
 /** Writes the body of a lowered kernel, indented by `indent` steps. */
@@ -82,6 +90,7 @@ class Writer implements Speaker {
   readonly #tables = new Map<string, Table>()
   readonly #indices = new Set<IndexName | GlobalIndex>()
   readonly #uniforms = new Set<string>()
+  readonly #memories = new Set<string>()
   readonly #lines: string[] = []
   #indent = 0
 
@@ -95,7 +104,7 @@ class Writer implements Speaker {
       for (const child of node.src) if (child.op === 'local') this.#uses.set(idOf(child), (this.#uses.get(idOf(child)) ?? 0) + 1)
       if (node.op !== 'table' && node.op !== 'lookup16') return
       const key = JSON.stringify([node.op, node.dtype, node.arg])
-      if (!this.#tables.has(key)) this.#tables.set(key, { name: this.#names.declare('table'), dtype: node.dtype, values: node.arg as number[] })
+      if (!this.#tables.has(key)) this.#tables.set(key, { name: this.#names.declare('table'), dtype: node.dtype, values: node.arg as number[], bytes: node.op === 'lookup16' })
     })
   }
 
@@ -104,6 +113,7 @@ class Writer implements Speaker {
     this.#block(this.#kernel.body)
     return {
       lines: this.#lines, needs: this.#needs, tables: [...this.#tables.values()], names: this.#memory, indices: this.#indices, uniforms: this.#uniforms,
+      memories: this.#memories,
     }
   }
 
@@ -165,6 +175,7 @@ class Writer implements Speaker {
     const { mem, width } = node.arg as { mem: string; width?: number }
     const memory = memoryOf(this.#kernel, mem)
     if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
+    this.#memories.add(mem)
     return { memory, name: this.#memory.get(mem) ?? mem, index: this.say(node.src[0] as Node, BARE), width: width ?? 1, dtype }
   }
 
@@ -315,6 +326,7 @@ class Writer implements Speaker {
 
   #memoryName(node: Node): string {
     const { mem } = node.arg as { mem: string }
+    this.#memories.add(mem)
     return this.#memory.get(mem) ?? mem
   }
 }
@@ -342,6 +354,23 @@ export function describe({ name, workgroup, subgroup }: Kernel): string {
 /** True if a barrier must also order accesses to buffers: some buffer is both read and written. */
 export function sharesBuffers(kernel: Kernel): boolean {
   return buffersOf(kernel).some(({ role, atomic }) => role === 'readwrite' && !atomic)
+}
+
+const SUBGROUP_OPS: ReadonlySet<OpName> = new Set([
+  'subSum', 'subMax', 'subMin', 'subAny', 'subAll', 'subBroadcast', 'subShuffle', 'subShuffleXor', 'subShuffleDown', ...TILE_VALUES, 'tileStore',
+])
+
+/** True if lanes of a subgroup work together, or know their place in it. */
+export function usesSubgroups(kernel: Kernel): boolean {
+  return uses(kernel, ({ op, arg }) => SUBGROUP_OPS.has(op) || (op === 'index' && arg === 'sublane'))
+}
+
+/** Refuses a kernel written for subgroups of another size than the device has. */
+export function requireSubgroups(kernel: Kernel, available: number): void {
+  if (kernel.subgroup === available || !usesSubgroups(kernel)) return
+  throw new IngotError('unsupported', 'the device has no subgroups of this size', {
+    op: kernel.name, got: kernel.subgroup, wanted: available, hint: 'write the form for this subgroup size, or the one without subgroups',
+  })
 }
 
 /** The constant that an operand certainly is, alone or in every element. */

@@ -8,7 +8,7 @@ import type { OpName } from '../ir/op.ts'
 import { lower } from '../ir/pass/index.ts'
 import type { Target } from '../ir/target.ts'
 import type { Caps, Source } from './caps.ts'
-import { type Access, type Body, type Dialect, type Table, constantOf, describe, fitsInteger, sharesBuffers, subscript, writeBody } from './clike.ts'
+import { type Access, type Body, type Dialect, type Table, constantOf, describe, fitsInteger, requireSubgroups, sharesBuffers, subscript, writeBody } from './clike.ts'
 import { floatDigits, halfDigits, hex } from './literal.ts'
 import { words } from './name.ts'
 import {
@@ -212,7 +212,9 @@ export function mslTarget(caps: Partial<Caps> = {}): Target {
 
 /** A kernel as a complete MSL program with one entry point. */
 export function emitMsl(kernel: Kernel, caps: Partial<Caps> = {}): Source {
-  return writeMsl(lower(kernel, mslTarget(caps)))
+  const lowered = lower(kernel, mslTarget(caps))
+  requireSubgroups(lowered, caps.subgroup ?? 32)
+  return writeMsl(lowered)
 }
 
 /** The text of a kernel that is lowered already. */

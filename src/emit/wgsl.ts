@@ -9,11 +9,11 @@ import type { OpName } from '../ir/op.ts'
 import { lower } from '../ir/pass/index.ts'
 import type { Target } from '../ir/target.ts'
 import type { Caps, Source } from './caps.ts'
-import { type Access, type Body, type Dialect, constantOf, describe, fitsInteger, sharesBuffers, subscript, writeBody } from './clike.ts'
+import { type Access, type Body, type Dialect, constantOf, describe, fitsInteger, requireSubgroups, sharesBuffers, subscript, usesSubgroups, writeBody } from './clike.ts'
 import { floatDigits, halfDigits, hex } from './literal.ts'
 import { words } from './name.ts'
 import {
-  AXES, BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, binary, call, callWithArg, infix, pair, prefix, spread, unary, within,
+  AXES, BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, binary, call, callWithArg, infix, prefix, spread, unary, within,
 } from './text.ts'
 
 const LETTER = { f32: 'f', f16: 'h', i32: 'i', u32: 'u' } as const
@@ -77,10 +77,14 @@ const cast: Spelling = (node, speaker) => {
 
 const logic = (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling => (node, speaker) =>
   (node.dtype === 'bool' ? infix(scalarOperator, scalarLevel) : infix(operator, level))(node, speaker)
+/** Dot products of packed bytes exist on single words; a vector of them is a helper. */
 const dot: Spelling = (node, speaker) => {
   const [a, b, sum] = node.src.map((part) => speaker.say(part)) as [Text, Text, Text]
-  const word = ({ text }: Text, index: number): string => (scalarOf(operand(node, index).dtype) === 'u32' ? text : `bitcast<u32>(${text})`)
-  return binary(sum, '+', atom(`dot4I8Packed(${word(a, 0)}, ${word(b, 1)})`), LEVEL.add)
+  const packed = vector('u32', widthOf(node.dtype))
+  const word = ({ text }: Text): string => (operand(node).dtype === packed ? text : `bitcast<${typeName(packed)}>(${text})`)
+  if (widthOf(node.dtype) === 1) return binary(sum, '+', atom(`dot4I8Packed(${word(a)}, ${word(b)})`), LEVEL.add)
+  speaker.need(`dot ${node.dtype}`)
+  return binary(sum, '+', atom(`dot_${node.dtype}(${word(a)}, ${word(b)})`), LEVEL.add)
 }
 
 const spell = {
@@ -111,10 +115,8 @@ const spell = {
   subSum: call('subgroupAdd'), subMax: call('subgroupMax'), subMin: call('subgroupMin'), subAny: call('subgroupAny'), subAll: call('subgroupAll'),
   subBroadcast: callWithArg('subgroupBroadcast', 'u'), subShuffle: call('subgroupShuffle'),
   subShuffleXor: callWithArg('subgroupShuffleXor', 'u'), subShuffleDown: callWithArg('subgroupShuffleDown', 'u'),
+  dotI8: dot, dotU7I8: dot,
 } as const satisfies Partial<Record<OpName, Spelling>>
-
-/** Packed dot products exist on single words; vectors of words are left to the passes. */
-const spellDots = { dotI8: dot, dotU7I8: dot } as const satisfies Partial<Record<OpName, Spelling>>
 
 const POSITION = {
   global: ['gid', 'global_invocation_id'], workgroup: ['group', 'workgroup_id'], grid: ['grid', 'num_workgroups'], lane: ['tid', 'local_invocation_id'],
@@ -135,16 +137,11 @@ const RESERVED = words(`
   length log log2 max min mix modf normalize pow radians reflect refract reverseBits round saturate select sign sin sinh cosh smoothstep sqrt step tan tanh
   transpose trunc workgroup storage uniform private function read write read_write args main group grid gid tid lane sublane inf nan`)
 
-/** `load4_x(i)`: four consecutive elements of x; the helper keeps the index from being written four times. */
-const loader = ({ name, width, memory }: Access, speaker: Speaker, verb: 'load' | 'store'): string => {
-  speaker.need([verb, name, width, storageType(memory.storage, false)].join(' '))
-  return `${verb}${width}_${name}`
-}
 const pointer = ({ name, index }: Access): string => `&${name}[${index.text}]`
 
 const dialectFor = (kernel: Kernel): Dialect => ({
   reserved: RESERVED,
-  spell: { ...spell, ...spellDots },
+  spell,
   endless: 'loop {',
   globals: true,
   constant,
@@ -160,27 +157,23 @@ const dialectFor = (kernel: Kernel): Dialect => ({
   forLoop: (name, from, to, step) => `for (var ${name}: u32 = ${from}; ${name} < ${to}; ${step === '1' ? `${name}++` : `${name} += ${step}`}) {`,
   unroll: () => undefined,
   barrier: () => (sharesBuffers(kernel) ? 'workgroupBarrier();\nstorageBarrier();' : 'workgroupBarrier();'),
-  load: (access, speaker) => {
-    if (access.memory.atomic) return atom(`atomicLoad(${pointer(access)})`)
-    return access.width === 1 ? subscript(access.name, access.index) : atom(`${loader(access, speaker, 'load')}(${access.index.text})`)
-  },
-  store: (access, value, speaker) => {
-    if (access.memory.atomic) return `atomicStore(${pointer(access)}, ${value.text});`
-    return access.width === 1 ? `${access.name}[${access.index.text}] = ${value.text};`
-      : `${loader(access, speaker, 'store')}(${access.index.text}, ${value.text});`
-  },
+  load: (access) => (access.memory.atomic ? atom(`atomicLoad(${pointer(access)})`) : subscript(access.name, access.index)),
+  store: (access, value) => (access.memory.atomic ? `atomicStore(${pointer(access)}, ${value.text});`
+    : `${access.name}[${access.index.text}] = ${value.text};`),
   atomic: (access, kind, value) => atom(`atomic${kind[0]?.toUpperCase()}${kind.slice(1)}(${pointer(access)}, ${value.text})`),
 })
 
 /** What the passes must know about WGSL on a device with these abilities. */
 export function wgslTarget(caps: Caps): Target {
-  const spells = Object.keys({ ...spell, ...spellDots }) as OpName[]
-  return { name: 'wgsl', spells: new Set(spells), lanes: true, subgroup: caps.subgroup, tiles: false, half: caps.f16, narrow: false, width: 4 }
+  const spells = new Set(Object.keys(spell) as OpName[])
+  return { name: 'wgsl', spells, lanes: true, subgroup: caps.subgroup, tiles: false, half: caps.f16, narrow: false, width: 4 }
 }
 
 /** A kernel as a complete WGSL module with one entry point. */
 export function emitWgsl(kernel: Kernel, caps: Caps): Source {
-  return writeWgsl(lower(kernel, wgslTarget(caps)))
+  const lowered = lower(kernel, wgslTarget(caps))
+  requireSubgroups(lowered, caps.subgroup)
+  return writeWgsl(lowered)
 }
 
 /** The text of a kernel that is lowered already. */
@@ -192,7 +185,7 @@ export function writeWgsl(kernel: Kernel): Source {
     || uses(kernel, ({ dtype }) => dtype !== 'void' && scalarOf(dtype) === 'f16')
   if (half) lines.push('enable f16;')
   // subgroups are whole wherever the verifier let a subgroup operation stand, which WGSL's own analysis cannot see
-  if (uses(kernel, ({ op }) => op.startsWith('sub') && op !== 'sub') || body.indices.has('sublane')) {
+  if (usesSubgroups(kernel)) {
     lines.push('enable subgroups;', 'diagnostic(off, subgroup_uniformity);')
   }
   lines.push('', ...bindings(kernel, body), '')
@@ -233,17 +226,16 @@ function builtins(body: Body): string[] {
   return lines
 }
 
-/** A helper function that a body asked for: vector access to scalars, conversion with NaN to 0, infinities. */
+/** A helper function that a body asked for: infinities, packed dots on vectors, conversion with NaN to 0. */
 function helper(key: string): string[] {
   if (key === 'inf' || key === 'nan') {
     return [`fn ${key}() -> f32 {`, `  var bits = ${key === 'inf' ? '0x7f800000u' : '0x7fc00000u'};`, '  return bitcast<f32>(bits);', '}']
   }
-  const [verb, name, width, element = 'f32'] = key.split(' ')
-  if (verb === 'load' || verb === 'store') {
-    const type = typeName(vector(element as Scalar, Number(width) as 2))
-    const places = Array.from({ length: Number(width) }, (_, index) => `${name}[i${index === 0 ? '' : ` + ${index}`}]`)
-    if (verb === 'load') return [`fn load${width}_${name}(i: u32) -> ${type} {`, `  return ${type}(${places.join(', ')});`, '}']
-    return [`fn store${width}_${name}(i: u32, v: ${type}) {`, ...places.map((place, index) => `  ${place} = v.${AXES[index]};`), '}']
+  const [verb, name] = key.split(' ')
+  if (verb === 'dot') {
+    const [sum, word] = [name as DType, vector('u32', widthOf(name as DType))].map(typeName) as [string, string]
+    const parts = AXES.slice(0, widthOf(name as DType)).map((axis) => `dot4I8Packed(a.${axis}, b.${axis})`)
+    return [`fn dot_${name}(a: ${word}, b: ${word}) -> ${sum} {`, `  return ${sum}(${parts.join(', ')});`, '}']
   }
   const to = key.slice(3) as DType
   const [type, bits, from] = [to, vector('u32', widthOf(to)), vector('f32', widthOf(to))].map(typeName) as [string, string, string]

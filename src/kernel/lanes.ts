@@ -24,7 +24,7 @@ export function combineLanes(k: Scope, caps: Caps, lanes: number): Combiner {
   const memoryFor = <D extends Combined>(dtype: D): Shared<D> => {
     let memory = memories.get(dtype)
     if (memory === undefined) {
-      memory = k.shared(dtype === 'f32' ? 'partial' : `partial${dtype.toUpperCase()}`, dtype as Combined, groups)
+      memory = k.shared(`lanes${dtype.toUpperCase()}`, dtype as Combined, groups)
       memories.set(dtype, memory)
     }
     return memory as unknown as Shared<D>

@@ -21,9 +21,13 @@ export function orderKey(value: Value<'f32'>, flip = false): Value<'i32'> {
   return size.gt(INFINITY_BITS).select(key.mul(0).add(NOTHING + 1), key)
 }
 
-/** The same in JavaScript. */
-export function orderKeyOf(value: number): number {
-  return Number.isNaN(value) ? -Infinity : value
+/** The same order in JavaScript: ids of the values from the largest to the smallest. */
+export function ranking(values: readonly number[]): number[] {
+  const compare = (a: number, b: number): number => {
+    if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b))
+    return a === b ? 0 : b > a ? 1 : -1
+  }
+  return values.map((_, id) => id).sort((a, b) => compare(values[a]!, values[b]!) || a - b)
 }
 
 /** The best of all lanes: the largest key, and of several the lowest id. */

@@ -8,7 +8,21 @@ import type { Kernel } from '../ir/kernel.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
 import { combineLanes, flatGroup, flatLane, subgroupOf } from './lanes.ts'
 import { NOTHING, NO_ID, combineBest, orderKey } from './order.ts'
-import { type Layout, type ReduceKind, isArg } from './reduce.ts'
+
+export type ReduceKind = 'sum' | 'mean' | 'max' | 'min' | 'prod' | 'argmax' | 'argmin'
+
+/** Kept and reduced axes after merging; a merged axis steps `stride` elements of the input. */
+export interface Axis { readonly size: number; readonly stride: number }
+export interface Layout {
+  readonly kept: readonly Axis[]
+  readonly reduced: readonly Axis[]
+  /** whether the contiguous axis is a reduced one */
+  readonly lastReduced: boolean
+}
+
+export function isArg(kind: ReduceKind): kind is 'argmax' | 'argmin' {
+  return kind === 'argmax' || kind === 'argmin'
+}
 
 type Width = 1 | 2 | 4 | 8 | 16
 type Memory = Readable<'f32', Uniformity>
@@ -111,7 +125,7 @@ function specOf(kind: ReduceKind, { kept, reduced }: Layout, from: string, to: s
   const names = [
     ...kept.flatMap((_, i) => [`keptSize${i}`, `keptStride${i}`]),
     ...reduced.flatMap((_, i) => [`reducedSize${i}`, `reducedStride${i}`]),
-    'outputs', ...(cut ? ['part'] : []),
+    'outputs', ...(cut ? ['part', 'parts'] : []),
   ]
   return {
     [from]: buffer('f32', 'read'),
@@ -131,25 +145,25 @@ export function rowsKernel(caps: Caps, lanes: number, kind: ReduceKind, layout: 
     const combine = combineLanes(k, caps, lanes)
     const inner = sizes.of(`reducedSize${layout.reduced.length - 1}`)
     const scale = p['scale'] as F32
-    const output = k.let('output', stage === 'cut' ? k.workgroupId.x : flatGroup(k))
+    const group = k.let('group', flatGroup(k))
+    const output = stage === 'cut' ? k.let('output', group.div(sizes.of('parts'))) : group
     k.when(output.lt(sizes.of('outputs')), () => {
       const base = sizes.base(k, output)
-      const begin = stage === 'cut' ? k.let('begin', k.workgroupId.y.mul(sizes.of('part'))) : k.const('u32', 0)
+      const begin = stage === 'cut' ? k.let('begin', group.rem(sizes.of('parts')).mul(sizes.of('part'))) : k.const('u32', 0)
       const end = stage === 'cut' ? k.let('end', begin.add(sizes.of('part')).min(inner)) : inner
-      const at = stage === 'cut' ? output.mul(k.gridSize.y).add(k.workgroupId.y) : output
       if (isArg(kind)) {
         const fold = foldOf(k, kind, 1, () => x.at(base))
         sizes.loops(k, 1, (offset, ordinal) => k.for({ name: 'c', from: begin.add(k.lane), to: end, step: lanes }, (c) =>
           fold.include(x.at(base.add(offset).add(c)), ordinal.mul(inner).add(c))))
         const { id } = combineBest(combine, fold.key(), fold.id())
-        k.when(k.lane.eq(0), () => y.set(at, id as never))
+        k.when(k.lane.eq(0), () => y.set(group, id as never))
         return
       }
       const mine = lanes === 1
         ? foldVectors(k, kind, x, caps.width, sizes, base, begin, end)
         : foldStrided(k, kind, x, lanes, sizes, base, begin, end)
       const total = combine(kind === 'mean' ? 'sum' : kind, mine)
-      k.when(k.lane.eq(0), () => y.set(at, (kind === 'sum' || kind === 'mean' ? total.mul(scale) : total) as never))
+      k.when(k.lane.eq(0), () => y.set(group, (kind === 'sum' || kind === 'mean' ? total.mul(scale) : total) as never))
     })
   })
 }

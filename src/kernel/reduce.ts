@@ -9,23 +9,14 @@ import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
 import { flatGrid, lanesFor } from './lanes.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
-import { columnsKernel, rowsKernel } from './reduce-form.ts'
+import { type Axis, type Layout, type ReduceKind, columnsKernel, isArg, rowsKernel } from './reduce-form.ts'
 import { pickWork } from './select.ts'
 
-export type ReduceKind = 'sum' | 'mean' | 'max' | 'min' | 'prod' | 'argmax' | 'argmin'
+export type { ReduceKind }
 export interface ReduceParams {
   readonly kind: ReduceKind
   readonly axes: readonly number[]
   readonly shape: readonly number[]
-}
-
-/** Kept and reduced axes after merging; a merged axis steps `stride` elements of the input. */
-export interface Axis { readonly size: number; readonly stride: number }
-export interface Layout {
-  readonly kept: readonly Axis[]
-  readonly reduced: readonly Axis[]
-  /** whether the contiguous axis is a reduced one */
-  readonly lastReduced: boolean
 }
 
 /** Rows from this length on are cut into parts where there are few of them. */
@@ -90,7 +81,6 @@ function reduceValues(kind: ReduceKind, values: readonly number[]): number {
   }
 }
 
-export function isArg(kind: ReduceKind): kind is 'argmax' | 'argmin' { return kind === 'argmax' || kind === 'argmin' }
 function product(sizes: readonly number[]): number { return sizes.reduce((a, b) => a * b, 1) }
 
 /** Merges neighbouring axes that are all kept or all reduced; each list has at least one axis. */
@@ -150,7 +140,7 @@ function split(caps: Caps, kind: ReduceKind, layout: Layout, outputs: number, co
   const second = rowsKernel(caps, lanesFor(caps, parts), kind, again, 'join')
   return {
     launches: [
-      { kernel: first, uniforms: { ...uniformsOf(layout), outputs, scale: 1, part: PART }, grid: [outputs, parts, 1] },
+      { kernel: first, uniforms: { ...uniformsOf(layout), outputs, scale: 1, part: PART, parts }, grid: flatGrid(caps, outputs * parts) },
       { kernel: second, uniforms: { ...uniformsOf(again), outputs, scale: kind === 'mean' ? 1 / count : 1 }, grid: flatGrid(caps, outputs) },
     ],
     scratch: { partial: 4 * outputs * parts },

@@ -3,11 +3,11 @@
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
-import { buffer, kernel, uniform } from '../ir/author.ts'
+import { type LaneScope, type Readable, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Kernel } from '../ir/kernel.ts'
-import type { Value } from '../ir/value.ts'
+import type { Uniformity, Value } from '../ir/value.ts'
 import { combineLanes, flatGrid, flatGroup, lanesFor, subgroupOf } from './lanes.ts'
-import { NOTHING, NO_ID, combineBest, orderKey, orderKeyOf } from './order.ts'
+import { NOTHING, NO_ID, combineBest, orderKey, ranking } from './order.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 import { topkWork } from './topk.ts'
 
@@ -43,10 +43,7 @@ export const argmax: KernelRecord<ArgmaxParams> = {
   inputs: ({ rows, cols }, random) => ({ x: logits(rows * cols, random) }),
   work: (caps, { rows, cols }) => pickWork(caps, { rows, cols, lowest: false }),
   define: ({ x }: Arrays, { rows, cols }) => ({
-    y: Uint32Array.from({ length: rows }, (_, row) => {
-      const values = Array.from(x!.subarray(row * cols, (row + 1) * cols), orderKeyOf)
-      return ranking(values)[0]!
-    }),
+    y: Uint32Array.from({ length: rows }, (_, row) => ranking(Array.from(x!.subarray(row * cols, (row + 1) * cols)))[0]!),
   }),
 }
 
@@ -70,15 +67,10 @@ export const topk: KernelRecord<TopkParams> = {
     return topkWork(caps, params)
   },
   define: ({ x }: Arrays, { k }) => {
-    const ids = ranking(Array.from(x!, orderKeyOf)).slice(0, k)
+    const ids = ranking(Array.from(x!)).slice(0, k)
     const bits = new Uint32Array(Float32Array.from(ids, (id) => x![id]!).buffer)
     return { y: Uint32Array.from([...ids, ...bits]) }
   },
-}
-
-/** Ids from the largest value to the smallest. */
-function ranking(values: readonly number[]): number[] {
-  return values.map((_, id) => id).sort((a, b) => (values[a]! === values[b]! ? a - b : values[b]! - values[a]!))
 }
 
 export interface PickParams { readonly rows: number; readonly cols: number; readonly lowest: boolean }
@@ -143,4 +135,30 @@ function pickKernel(caps: Caps, lanes: number, lowest: boolean, stage: 'whole' |
       k.when(k.lane.eq(0), () => out.set(group, id))
     })
   })
+}
+
+type ReadIds = Readable<'u32', Uniformity>
+type WriteIds = Writable<'u32'>
+
+/** Goes over whole vectors of a row; `found` gets their best. Gives where they end. */
+function scanVectors(
+  k: LaneScope, x: Readable<'f32', Uniformity>, start: Value<'u32'>, from: Value<'u32'>, to: Value<'u32'>, width: 2 | 4 | 8 | 16,
+  lowest: boolean, found: (key: Value<'i32'>, id: Value<'u32'>) => void,
+): Value<'u32'> {
+  const whole = k.let('whole', from.add(to.sub(from).div(width).mul(width)))
+  const keys = k.var('keys', k.const(`i32x${width}`, NOTHING))
+  const firsts = k.var('firsts', k.const(`u32x${width}`, NO_ID)) // id of the first element of the vector that each key came in
+  k.for({ name: 'c', from, to: whole, step: width }, (c) => {
+    const key = orderKey(x.load(start.add(c), width) as unknown as Value<'f32'>, lowest)
+    const before = keys.get() as unknown as Value<'i32'>
+    firsts.set(key.gt(before).select(c.splat(width) as unknown as Value<'u32'>, firsts.get() as unknown as Value<'u32'>) as never)
+    keys.set(key.max(before) as never)
+  })
+  const [key, first] = [keys.get(), firsts.get()]
+  const best = k.let('highest', key.hmax())
+  let id: Value<'u32'> = k.const('u32', NO_ID)
+  for (let i = 0; i < width; i++) id = id.min(key.lane(i).eq(best).select(first.lane(i).add(i), NO_ID))
+  // Without a whole vector every key is NOTHING, and so is what is found.
+  found(best, best.eq(NOTHING).select(k.const('u32', NO_ID), id))
+  return whole
 }

@@ -8,33 +8,59 @@ export interface Candidates {
   readonly logits: Float32Array
 }
 
-/** Up to here a heap of k beats sorting a copy. */
-const SMALL_K = 256
+/** Up to here a heap of k beats a native sort of all. */
+const SMALL_K = 1024
+/** A sort key is the logit's bits, turned so that higher comes first, times this, plus the id: exact in a double. */
+export const IDS = 2 ** 21
 
-/** The k highest logits, sorted; ties go to the lower id. Never sorts the whole list by comparison. */
+/** The k highest logits, sorted; ties go to the lower id. */
 export function selectTop(logits: Float32Array, k: number): Candidates {
-  if (k >= logits.length) return sortCandidates({ ids: Int32Array.from(logits, (_, id) => id), logits })
-  return k <= SMALL_K ? selectByHeap(logits, k) : selectByThreshold(logits, k)
+  if (k < logits.length && k <= SMALL_K) return selectByHeap(logits, k)
+  return sortCandidates({ ids: countUp(logits.length), logits }, k)
 }
 
-/** Sorted, and cut to k where the list is longer. */
+/** Sorted, and cut to k where the list is longer. Sorts plain numbers: no comparison function. */
 export function sortCandidates({ ids, logits }: Candidates, k = ids.length): Candidates {
-  const order = Uint32Array.from(ids, (_, i) => i)
-  order.sort((a, b) => logits[b]! - logits[a]! || ids[a]! - ids[b]!)
-  return pick({ ids, logits }, order.subarray(0, k))
+  const bits = new Uint32Array(ids.length)
+  const values = new Float32Array(bits.buffer)
+  const keys = new Float64Array(ids.length)
+  for (let i = 0; i < keys.length; i++) {
+    values[i] = logits[i]! + 0 // -0 and 0 are equal logits
+    const turned = bits[i]! >= 0x80000000 ? bits[i]! : 0x7fffffff - bits[i]!
+    keys[i] = turned * IDS + ids[i]!
+  }
+  keys.sort()
+  const count = Math.min(k, keys.length)
+  const sorted = new Int32Array(count)
+  for (let i = 0; i < count; i++) {
+    const turned = Math.floor(keys[i]! / IDS)
+    sorted[i] = keys[i]! - turned * IDS
+    bits[i] = turned >= 0x80000000 ? turned : 0x7fffffff - turned
+  }
+  return { ids: sorted, logits: values.slice(0, count) }
+}
+
+/** 0, 1, 2...: the ids of a whole vocabulary. */
+export function countUp(length: number): Int32Array {
+  const ids = new Int32Array(length)
+  for (let id = 0; id < length; id++) ids[id] = id
+  return ids
 }
 
 /** Softmax in double precision. */
 export function softmax(logits: Float32Array, temperature = 1): Float64Array {
-  let highest = -Infinity
-  for (const logit of logits) if (logit > highest) highest = logit
+  const highest = findHighest(logits)
+  const weights = new Float64Array(logits.length)
   let sum = 0
-  const weights = Float64Array.from(logits, (logit) => {
-    const weight = Math.exp((logit - highest) / temperature)
-    sum += weight
-    return weight
-  })
-  return weights.map((weight) => weight / sum)
+  for (let i = 0; i < weights.length; i++) sum += weights[i] = Math.exp((logits[i]! - highest) / temperature)
+  for (let i = 0; i < weights.length; i++) weights[i]! /= sum
+  return weights
+}
+
+function findHighest(logits: Float32Array): number {
+  let highest = -Infinity
+  for (let i = 0; i < logits.length; i++) if (logits[i]! > highest) highest = logits[i]!
+  return highest
 }
 
 /** The shortest beginning of a sorted list whose probability reaches p; at least one. */
@@ -46,10 +72,10 @@ export function keepTopP(sorted: Candidates, p: number): Candidates {
   return first(sorted, kept)
 }
 
-/** The same from the logits of a whole vocabulary, sorting no more of it than it keeps needing. */
+/** The same from the logits of a whole vocabulary; sorts all of it only where a few do not reach p. */
 export function selectTopP(logits: Float32Array, p: number): Candidates {
   const probabilities = softmax(logits)
-  for (let k = SMALL_K; ; k *= 16) {
+  for (let k = SMALL_K; ; k = logits.length) {
     const top = selectTop(logits, k)
     let sum = 0
     for (let i = 0; i < top.ids.length; i++) {
@@ -62,11 +88,9 @@ export function selectTopP(logits: Float32Array, p: number): Candidates {
 
 /** Those at least p times as probable as the best. */
 export function keepMinP(candidates: Candidates, p: number): Candidates {
-  let highest = -Infinity
-  for (const logit of candidates.logits) if (logit > highest) highest = logit
-  const least = highest + Math.log(p)
+  const least = findHighest(candidates.logits) + Math.log(p)
   const kept: number[] = []
-  candidates.logits.forEach((logit, i) => logit >= least && kept.push(i))
+  for (let i = 0; i < candidates.logits.length; i++) if (candidates.logits[i]! >= least) kept.push(i)
   return pick(candidates, kept)
 }
 
@@ -122,17 +146,4 @@ function selectByHeap(logits: Float32Array, k: number): Candidates {
     sink(0)
   }
   return sortCandidates({ ids: heap, logits: Float32Array.from(heap, (id) => logits[id]!) })
-}
-
-/** A native sort of a copy tells the k-th highest logit; those above it are in, equals by rising id while room lasts. */
-function selectByThreshold(logits: Float32Array, k: number): Candidates {
-  const threshold = logits.slice().sort()[logits.length - k]!
-  let above = 0
-  for (const logit of logits) if (logit > threshold) above++
-  let room = k - above
-  const ids: number[] = []
-  logits.forEach((logit, id) => {
-    if (logit > threshold || (logit === threshold && room-- > 0)) ids.push(id)
-  })
-  return sortCandidates({ ids: Int32Array.from(ids), logits: Float32Array.from(ids, (id) => logits[id]!) })
 }

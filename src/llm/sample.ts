@@ -4,7 +4,9 @@
 // Exactly one random number is drawn per sampled token, whatever the filters leave, so equal seeds stay in step.
 
 import { IngotError } from '../base/error.ts'
-import { keepMinP, keepTopP, keepTypical, selectTop, selectTopP, softmax, sortCandidates, type Candidates } from './candidate.ts'
+import {
+  countUp, IDS, keepMinP, keepTopP, keepTypical, selectTop, selectTopP, softmax, sortCandidates, type Candidates,
+} from './candidate.ts'
 import { createRandom } from './random.ts'
 
 export type { Candidates } from './candidate.ts'
@@ -50,7 +52,10 @@ const DEFAULTS = {
   repetitionPenalty: 1, repetitionWindow: 64, presencePenalty: 0, frequencyPenalty: 0,
 } as const
 
-type Resolved = { readonly [K in keyof typeof DEFAULTS]: number } & { readonly seed: number; readonly bias: ReadonlyMap<number, number> }
+type Resolved = { readonly [K in keyof typeof DEFAULTS]: number } & {
+  readonly seed: number
+  readonly bias: ReadonlyMap<number, number>
+}
 
 export function createSampler(options: SampleOptions = {}): Sampler {
   const resolved = resolve(options)
@@ -81,6 +86,9 @@ export function createSampler(options: SampleOptions = {}): Sampler {
       throw new IngotError('bad-argument', 'ids and logits differ in length', {
         op: 'sample', got: [candidates.ids.length, candidates.logits.length], wanted: 'equal lengths',
       })
+    }
+    for (const id of candidates.ids) {
+      if (id < 0 || id >= IDS) throw new IngotError('bad-argument', 'a candidate is no token', { op: 'sample', got: id })
     }
     findBest(candidates.logits)
     const sorted = sortCandidates(candidates, temperature === 0 ? 1 : topK > 0 ? topK : undefined)
@@ -113,7 +121,7 @@ function narrow(sorted: Candidates | undefined, logits: Float32Array, { typicalP
 
 /** In the order of the ids: drawing needs no order. */
 function everything(logits: Float32Array): Candidates {
-  return { ids: Int32Array.from(logits, (_, id) => id), logits }
+  return { ids: countUp(logits.length), logits }
 }
 
 /** The highest logit, the lowest id among equals. Refuses what no probability can be made of. */
@@ -158,7 +166,9 @@ function resolve(options: SampleOptions): Resolved {
   }
   const whole = Number.isSafeInteger
   const seed = options.seed ?? Math.floor(Math.random() * 2 ** 32)
-  if (!whole(seed) || seed < 0) throw new IngotError('bad-argument', 'seed is out of range', { op: 'sample', got: seed, wanted: 'a whole number from 0' })
+  if (!whole(seed) || seed < 0) {
+    throw new IngotError('bad-argument', 'seed is out of range', { op: 'sample', got: seed, wanted: 'a whole number from 0' })
+  }
   return {
     temperature: value('temperature', 'a finite number from 0', (x) => x >= 0 && x < Infinity),
     topK: value('topK', 'a whole number from 0', (x) => whole(x) && x >= 0),
@@ -175,7 +185,8 @@ function resolve(options: SampleOptions): Resolved {
 }
 
 function readBias(given: SampleOptions['logitBias']): ReadonlyMap<number, number> {
-  const entries = given instanceof Map ? [...given] : Object.entries(given ?? {}).map(([id, value]) => [Number(id), value] as const)
+  const listed = (record: object): [number, number][] => Object.entries(record).map(([id, value]) => [Number(id), value])
+  const entries = given instanceof Map ? [...given] : listed(given ?? {})
   for (const [id, value] of entries) {
     if (Number.isSafeInteger(id) && id >= 0 && typeof value === 'number' && value < Infinity) continue
     const wanted = 'token ids with numbers below infinity'

@@ -21,6 +21,11 @@ export interface Format<S extends WeightStorage = WeightStorage> {
    * dequantisation gives: the order of multiplications is part of the format.
    */
   decode(k: LaneScope, w: Weights<S>, chunk: Value<'u32'>): Value<'f32x4'>[]
+  /** For formats of one weight per element: four weights from `index` on, and one; any index will do. */
+  readonly element?: {
+    four(w: Weights<S>, index: Value<'u32'>): Value<'f32x4'>
+    one(w: Weights<S>, index: Value<'u32'>): Value<'f32'>
+  }
   /** The bytes of these values, whose count is a multiple of the block. Absent: Ingot reads this format but does not write it. */
   encode?(values: Float32Array): Uint8Array
 }

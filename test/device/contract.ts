@@ -1,6 +1,6 @@
 // The rules of device.ts as tests, the same for every device. A device is one line in a *.test.ts beside this file.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type ErrorCode, IngotError, isIngotError } from '../../src/base/error.ts'
 import type { BufferHandle, ByteRange, Command, Device, Dispatch } from '../../src/device/device.ts'
 import { openNull } from '../../src/device/null/null.ts'
@@ -10,15 +10,18 @@ import { floats, put, scale, scaling, stepping, subtraction, toFloats } from './
 export interface ContractOptions {
   /** false for a device whose dispatches do nothing */
   readonly runs?: boolean
+  /** why the device cannot be tested here */
+  readonly missing?: string | undefined
 }
 
 const NUMBERS = Array.from({ length: 100 }, (_, i) => i - 50)
 
 /** `open` gives a new device each time. */
-export function testContract(name: string, open: () => Promise<Device>, { runs = true }: ContractOptions = {}): void {
+export function testContract(name: string, open: () => Promise<Device>, { runs = true, missing }: ContractOptions = {}): void {
   describe(`${name} keeps the rules of a device`, () => {
     let device: Device
-    beforeAll(async () => { device = await open() })
+    beforeAll(async () => { if (missing === undefined) device = await open() })
+    beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
     afterAll(async () => { await device?.close() })
 
     describe('memory', () => {

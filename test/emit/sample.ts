@@ -1,6 +1,7 @@
 // Kernels that show what emission must handle, shared by the tests of all languages.
 
 import { buffer, kernel, uniform } from '../../src/ir/author.ts'
+import type { Value } from '../../src/ir/value.ts'
 
 /** Elementwise with a bounds check. */
 export const axpy = kernel('axpy', {
@@ -119,4 +120,32 @@ export const corners = kernel('corners', {
   })
   out.set(at.mul(8).add(7), steps.get())
   u.set(at, u.at(at).mul(3))
+})
+
+/** Every vector operation C has: selects, roundings, conversions, lookups, packing, 2 to 16 lanes. */
+export const vectors = kernel('vectors', {
+  params: { x: buffer('f32', 'read'), u: buffer('u32', 'read'), out: buffer('f32', 'write'), bits: buffer('u32', 'write') },
+}, ({ x, u, out, bits }, k) => {
+  const group = k.let('group', k.workgroupId.y.mul(k.gridSize.x).add(k.workgroupId.x))
+  const at = k.let('at', group.mul(64))
+  const f = k.let('f', x.load(group.mul(16), 16))
+  const w = k.let('w', u.load(group.mul(16), 16))
+  const positive = k.let('positive', f.gt(0.25))
+  out.store(at, positive.select(f.floor(), f.ceil().add(0.5)).max(f.neg().abs().sqrt()))
+  out.store(at.add(16), f.trunc().sub(f.mul(1.5).rint()).fma(0.5, f).min(3))
+  const turned = f.slice(4, 8).join(f.slice(0, 8)) as Value<'f32x16'>
+  out.store(at.add(32), turned.to('i32').to('f32').add(w.shr(28).to('f32')))
+  const pair = k.let('pair', u.at(group).and(0x3bff3bff).unpackF16())
+  out.store(at.add(48), pair)
+  out.set(at.add(50), f.hmax().add(f.slice(8, 4).hsum()))
+  bits.store(at, w.and(0x0f0f0f0f).lookup16([0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 169, 196, 225]))
+  bits.store(at.add(16), w.shl(3).xor(w.shr(w)).add(w.popcount()).div(w.and(3)).rem(1000))
+  bits.store(at.add(32), w.dotI8(w.shr(1), k.const('i32x16', 7)).as('u32').slice(0, 8))
+  bits.store(at.add(40), w.dotU8I8(w, k.const('i32x16', -9)).as('u32').slice(8, 8))
+  bits.set(at.add(48), u.at(group).unpackI8().mul(3).packI8())
+  bits.set(at.add(49), u.at(group).unpackU8().hmax())
+  bits.set(at.add(50), pair.mul(1.75).packF16())
+  bits.set(at.add(51), f.mul(1e9).to('u32').hsum().add(f.mul(1e9).to('i32').as('u32').hmax()))
+  bits.set(at.add(52), positive.lane(3).or(positive.not().lane(5)).select(k.const('u32', 1), 2))
+  bits.store(at.add(53), positive.and(f.lt(2)).slice(2, 2).to('u32'))
 })

@@ -27,8 +27,9 @@ describe('pre-tokenizers', () => {
   })
 
   test('words joined are the text', () => {
-    const mixed = fc.array(fc.constantFrom('a', 'B', 'é', '中', '가', '1', '٣', ' ', '\t', '\n', '\r', "'s", '.', '$', '😀', '\u0301'))
-    const text = fc.oneof(fc.string({ unit: 'binary' }), mixed.map((parts) => parts.join('')))
+    const parts = ['a', 'B', 'é', '中', '가', '1', '٣', ' ', '\t', '\n', '\r', "'s", '.', '$', '😀', '\u0301']
+    const mixed = fc.array(fc.constantFrom(...parts))
+    const text = fc.oneof(fc.string({ unit: 'binary' }), mixed.map((list) => list.join('')))
     fc.assert(fc.property(text, (each) => all.forEach((pre) => expect(pre.split(each).join('')).toBe(each))))
   })
 
@@ -43,8 +44,11 @@ describe('pre-tokenizers', () => {
     // 100,000 characters: linear takes milliseconds, quadratic half a minute
     const runs = ['a', 'A', ' ', '\n', ' \n', '中', '1', '!', "'", '\u0301'].map((unit) => unit.repeat(100_000 / unit.length))
     runs.push(`${' '.repeat(99_999)}x`, `x${'\u3000'.repeat(99_998)}!`)
-    const start = performance.now()
-    for (const pre of all) for (const run of runs) pre.split(run)
-    expect((performance.now() - start) / all.length).toBeLessThan(2000)
+    const slow = all.filter((pre) => {
+      const start = performance.now()
+      for (const run of runs) pre.split(run)
+      return performance.now() - start > 3000
+    })
+    expect(slow.map((pre) => pre.name)).toEqual([])
   }, 60_000)
 })

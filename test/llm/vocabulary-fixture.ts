@@ -16,13 +16,17 @@ function toMetadata(model: string, entries: readonly Entry[], more: Readonly<Rec
 
 /** `▁`, letters a-d and joins of them, scored in the order listed; all bytes. */
 export const SPM_PIECES = [
-  'ab', '▁a', 'aa', 'bc', '▁▁', 'abc', 'aaaa', '▁ab', '▁▁▁▁', 'cd', '▁abc', 'abcd', 'dd', 'é', 'ca', '▁', 'a', 'b', 'c', 'd', '!',
+  'ab', '▁a', 'aa', 'bc', '▁▁', 'abc', 'aaaa', '▁ab', '▁▁▁▁', 'cd', '▁abc', 'abcd', 'dd', 'é', 'ca',
+  '▁', 'a', 'b', 'c', 'd', '!',
 ]
 
 export function spmMetadata(more: Readonly<Record<string, unknown>> = {}): Map<string, unknown> {
   const bytes = Array.from({ length: 256 }, (_, byte): Entry => [`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, BYTE])
   const pieces = SPM_PIECES.map((piece, i): Entry => [piece, NORMAL, -i])
-  const entries: Entry[] = [['<unk>', UNKNOWN], ['<s>', CONTROL], ['</s>', CONTROL], ...bytes, ...pieces, ['<|end|>', CONTROL], ['<tool>', USER]]
+  const [before, after]: [Entry[], Entry[]] = [
+    [['<unk>', UNKNOWN], ['<s>', CONTROL], ['</s>', CONTROL]], [['<|end|>', CONTROL], ['<tool>', USER]],
+  ]
+  const entries = [...before, ...bytes, ...pieces, ...after]
   return toMetadata('llama', entries, more)
 }
 
@@ -34,7 +38,9 @@ export const BYTE_CHARACTERS: readonly string[] = ((): string[] => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(plain.has(byte) ? byte : next++))
 })()
 
-export const BPE_MERGES = ['a b', 'Ġ a', 'a a', 'Ġ Ġ', 'ab c', 'aa aa', 'Ã ©', 'c d', 'ab cd', 'b c', 'd d', 'ĠĠ ĠĠ', 'Ġ ab', 'Ċ Ċ', '1 2', 'q z']
+export const BPE_MERGES = [
+  'a b', 'Ġ a', 'a a', 'Ġ Ġ', 'ab c', 'aa aa', 'Ã ©', 'c d', 'ab cd', 'b c', 'd d', 'ĠĠ ĠĠ', 'Ġ ab', 'Ċ Ċ', '1 2', 'q z',
+]
 
 export function bpeMetadata(more: Readonly<Record<string, unknown>> = {}): Map<string, unknown> {
   // `qz` is a merge that leads to no token: it must come out byte by byte

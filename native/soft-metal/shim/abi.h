@@ -50,6 +50,7 @@ struct Simd {
   int line;
   const char* op;
   bool computed[2];
+  u32 met[2];  // who took part: a fast lane may have finished, and left `live`, before a slow one reads
   u64 stamp;  // epoch bits of every access stamp of this simdgroup, kept current by the barriers
   alignas(64) char slots[2][kLanes][64];
   alignas(64) char results[2][512];

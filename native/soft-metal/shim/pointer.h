@@ -45,11 +45,14 @@ inline bool clashes(u64 then, u64 me) {
   if (then & me & kAtomicBit) return false;
   return simdOf(threadOf(then)) != simdOf(threadOf(me)) || simdEpochOf(then) == simdEpochOf(me);
 }
-inline u64 mergeReader(u64 then, u64 me) {
-  if (epochOf(then) != epochOf(me) || threadOf(then) == threadOf(me)) return me;
-  if (simdOf(threadOf(then)) != simdOf(threadOf(me))) return (me & ~kThreadMask & ~kAtomicBit) | kManyGroup;
+/** One stamp for two accesses of a kind: plain if either is, and of several threads if they differ. */
+inline u64 merge(u64 then, u64 me) {
+  if (epochOf(then) != epochOf(me)) return me;
+  u64 atomic = then & me & kAtomicBit, rest = me & ~kThreadMask & ~kAtomicBit;
+  if (threadOf(then) == threadOf(me)) return rest | atomic | threadOf(me);
+  if (simdOf(threadOf(then)) != simdOf(threadOf(me))) return rest | atomic | kManyGroup;
   if (simdEpochOf(then) != simdEpochOf(me)) return me;
-  return (me & ~kThreadMask & ~kAtomicBit) | (kManySimd + simdOf(threadOf(me)));
+  return rest | atomic | (kManySimd + simdOf(threadOf(me)));
 }
 
 inline void touch(const void* at, u32 bytes, u32 align, u32 access, const Range* r, int line) {
@@ -65,10 +68,10 @@ inline void touch(const void* at, u32 bytes, u32 align, u32 access, const Range*
     if (__builtin_expect(clashes(c->write, me), 0)) g->api->fault(lane, kRace, access, line, at, bytes, nullptr, r, c->write | 1ull << 63);
     if (access & kWrite) {
       if (__builtin_expect(clashes(c->read, me), 0)) g->api->fault(lane, kRace, access, line, at, bytes, nullptr, r, c->read & ~(1ull << 63));
-      c->write = me;
+      c->write = merge(c->write, me);
     } else {
       if (__builtin_expect(epochOf(c->write) < g->startEpoch, 0)) g->api->fault(lane, kUninit, access, line, at, bytes, nullptr, r, 0);
-      if (c->read != me) c->read = mergeReader(c->read, me);
+      if (c->read != me) c->read = merge(c->read, me);
     }
   }
 }

@@ -49,12 +49,12 @@ template <class T> inline T nowhere() {
   std::memset(static_cast<void*>(&t), 0xff, sizeof t);
   return t;
 }
-template <class A> inline Plain<A> fetch(const A& a, int line, const char* op, u32 (*from)(u32 lane, u32 arg), u32 n) {
+template <class A> inline Plain<A> fetch(const A& a, int line, const char* op, u32 (*from)(u32 lane, u32 arg, u32 met), u32 n) {
   using T = Plain<A>;
   Lane* lane = self();
   u32 parity = meet<T>(lane, plain(val(a)), line, op);
-  u32 source = from(lane->lane, n);
-  return source < kLanes && (lane->simd->live >> source & 1) ? slot<T>(lane->simd, parity, source) : nowhere<T>();
+  u32 met = lane->simd->met[parity], source = from(lane->lane, n, met);
+  return source < kLanes && (met >> source & 1) ? slot<T>(lane->simd, parity, source) : nowhere<T>();
 }
 
 template <class T, class F> inline T reduceMask(Simd* s, u32 parity, u32 mask, F f) {
@@ -69,7 +69,7 @@ template <class A, class F> inline Plain<A> reduce(const A& a, int line, const c
   Simd* s = lane->simd;
   u32 parity = meet<T>(lane, plain(val(a)), line, op);
   if (!s->computed[parity]) {
-    result<T>(s, parity) = reduceMask<T>(s, parity, s->live, f);
+    result<T>(s, parity) = reduceMask<T>(s, parity, s->met[parity], f);
     s->computed[parity] = true;
   }
   return result<T>(s, parity);
@@ -78,14 +78,14 @@ template <class A, class F> inline Plain<A> scan(const A& a, int line, const cha
   using T = Plain<A>;
   Lane* lane = self();
   u32 parity = meet<T>(lane, plain(val(a)), line, op);
-  u32 below = lane->simd->live & ((inclusive ? 2ull << lane->lane : 1ull << lane->lane) - 1);
+  u32 below = lane->simd->met[parity] & ((inclusive ? 2ull << lane->lane : 1ull << lane->lane) - 1);
   return below ? reduceMask<T>(lane->simd, parity, below, f) : zero;
 }
 template <class A, class F> inline Plain<A> reduceQuad(const A& a, int line, const char* op, F f) {
   using T = Plain<A>;
   Lane* lane = self();
   u32 parity = meet<T>(lane, plain(val(a)), line, op);
-  return reduceMask<T>(lane->simd, parity, lane->simd->live & (0xfu << (lane->lane & ~3u)), f);
+  return reduceMask<T>(lane->simd, parity, lane->simd->met[parity] & (0xfu << (lane->lane & ~3u)), f);
 }
 
 }  // namespace sm
@@ -99,11 +99,11 @@ template <class A, class F> inline Plain<A> reduceQuad(const A& a, int line, con
   }
 #define SM_FETCH(NAME, EXPR)                                                                               \
   template <class A> inline sm::Plain<A> simd_##NAME(const A& a, uint n, int line = __builtin_LINE()) {    \
-    return sm::fetch(a, line, "simd_" #NAME, [](sm::u32 lane, sm::u32 n) -> sm::u32 { (void)lane; return EXPR; }, n); \
+    return sm::fetch(a, line, "simd_" #NAME, [](sm::u32 lane, sm::u32 n, sm::u32) -> sm::u32 { (void)lane; return EXPR; }, n); \
   }
 #define SM_FETCH_QUAD(NAME, EXPR)                                                                          \
   template <class A> inline sm::Plain<A> quad_##NAME(const A& a, uint n, int line = __builtin_LINE()) {    \
-    return sm::fetch(a, line, "quad_" #NAME, [](sm::u32 lane, sm::u32 n) -> sm::u32 {                      \
+    return sm::fetch(a, line, "quad_" #NAME, [](sm::u32 lane, sm::u32 n, sm::u32) -> sm::u32 {             \
       sm::u32 q = lane & 3; sm::u32 to = EXPR; return to < 4 ? (lane & ~3u) + to : 99u; }, n);             \
   }
 
@@ -127,8 +127,8 @@ template <class A> inline sm::Plain<A> simd_shuffle_and_fill_down(const A& a, co
   return sm::self()->lane + n > 31 ? f : v;
 }
 template <class A> inline sm::Plain<A> simd_broadcast_first(const A& a, int line = __builtin_LINE()) {
-  return sm::fetch(a, line, "simd_broadcast_first", [](sm::u32, sm::u32) -> sm::u32 {
-    return static_cast<sm::u32>(__builtin_ctz(sm::self()->simd->live)); }, 0);
+  return sm::fetch(a, line, "simd_broadcast_first", [](sm::u32, sm::u32, sm::u32 met) -> sm::u32 {
+    return static_cast<sm::u32>(__builtin_ctz(met)); }, 0);
 }
 template <class A> inline sm::Plain<A> simd_prefix_inclusive_sum(const A& a, int line = __builtin_LINE()) {
   return sm::scan(a, line, "simd_prefix_inclusive_sum", [](auto x, auto y) { return x + y; }, true, sm::Plain<A>(0));
@@ -152,6 +152,10 @@ inline bool simd_all(bool b, int line = __builtin_LINE()) {
 inline bool simd_any(bool b, int line = __builtin_LINE()) {
   return sm::reduce(b ? 1u : 0u, line, "simd_any", [](uint x, uint y) { return x | y; }) != 0;
 }
-inline bool simd_is_first() { return static_cast<uint>(__builtin_ctz(sm::self()->simd->live)) == sm::self()->lane; }
+// Lanes do not run in step here, so who is first has to be asked together.
+inline bool simd_is_first(int line = __builtin_LINE()) {
+  uint lane = sm::self()->lane;
+  return simd_broadcast_first(lane, line) == lane;
+}
 
 }  // namespace metal

@@ -2,6 +2,7 @@
 // text target; a dispatch is checked and does nothing. For tests of everything above a device, anywhere.
 
 import type { Caps } from '../../base/caps.ts'
+import { emitC } from '../../emit/c.ts'
 import { emitMsl } from '../../emit/msl.ts'
 import { emitWgsl } from '../../emit/wgsl.ts'
 import type { Device } from '../device.ts'
@@ -22,7 +23,7 @@ export function openNull(caps: Partial<Caps> = {}): Device {
     name: 'null',
     detail: 'never runs',
     caps: own,
-    compile: (kernel) => { for (const emit of [emitWgsl, emitMsl]) emit(kernel, own) },
+    compile: (kernel) => { for (const emit of [emitWgsl, emitMsl, emitC]) emit(kernel, own) },
     run: () => {},
   })
 }

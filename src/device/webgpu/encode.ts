@@ -6,9 +6,10 @@ import { type Pipelines, type WebgpuProgram, maskOf } from './pipeline.ts'
 import { type Staging, UNIFORM_SLOT } from './staging.ts'
 import { COPY_DST, STORAGE } from './usage.ts'
 
-/** Memory of a buffer; `failed` is set when WebGPU later says that it could not be made. */
+/** Memory of a buffer. WebGPU says later whether it could be made: then `known` is true, and `failed` set if it could not. */
 export interface GpuMemory {
   readonly buffer: GPUBuffer
+  known: boolean
   failed?: Error
 }
 
@@ -93,7 +94,7 @@ function detour(device: GPUDevice, { kernel }: WebgpuProgram, bounds: readonly B
     if (!masked(index) || !bounds.some((other, at) => at < index && masked(at) && overlap(bound, other))) return bound
     const bytes = Math.ceil(bound.bytes / 4) * 4
     const buffer = device.createBuffer({ label: 'detour', size: bytes, usage: STORAGE | COPY_DST })
-    const entry = { ...bound.entry, memory: { buffer }, bytes, capacity: bytes }
+    const entry = { ...bound.entry, memory: { buffer, known: true }, bytes, capacity: bytes }
     copies.push({ kind: 'copy', from: { ...bound, bytes }, to: { entry, offset: 0, bytes } })
     return { entry, offset: 0, bytes: bound.bytes }
   })

@@ -27,17 +27,19 @@ export interface WebgpuProgram extends Program {
 export class Pipelines {
   readonly #device: GPUDevice
   readonly #caps: Caps
+  readonly #emit: typeof emitWgsl
   readonly #programs = new Map<string, Promise<WebgpuProgram>>()
   readonly #layouts = new Map<string, GPUBindGroupLayout>()
 
-  constructor(device: GPUDevice, caps: Caps) {
+  constructor(device: GPUDevice, caps: Caps, emit = emitWgsl) {
     this.#device = device
     this.#caps = caps
+    this.#emit = emit
   }
 
   /** The program of a kernel; `fresh` is false if its text was compiled before. */
   compile(kernel: Kernel): { readonly program: Promise<WebgpuProgram>; readonly fresh: boolean } {
-    const { text, entry } = emitWgsl(kernel, this.#caps)
+    const { text, entry } = this.#emit(kernel, this.#caps)
     const key = hashText(`${signature(kernel)}\n${text}`)
     const known = this.#programs.get(key)
     if (known !== undefined) return { program: known, fresh: false }
@@ -52,7 +54,7 @@ export class Pipelines {
     const known = program.variants.get(mask)
     if (known !== undefined) return known
     const kernel = withRoles(program.kernel, mask)
-    const { text, entry } = emitWgsl(kernel, this.#caps)
+    const { text, entry } = this.#emit(kernel, this.#caps)
     const layout = this.#layout(kernel)
     const module = this.#device.createShaderModule({ label: kernel.name, code: text })
     const made = { ...layout, pipeline: this.#device.createComputePipeline(describe(this.#device, kernel, layout.layout, module, entry)) }

@@ -51,7 +51,7 @@ export class WebgpuDevice implements Device {
   readonly #ground
   /** unanswered questions whether a buffer could be made */
   readonly #creating = new Set<Promise<void>>()
-  /** submissions and reads that are not done */
+  /** what WebGPU has not answered yet; Dawn may crash when a device is destroyed meanwhile */
   readonly #running = new Set<Promise<unknown>>()
   /** undefined once closed: in Node the process does not end while something holds the GPU object */
   #found: Found | undefined
@@ -73,9 +73,7 @@ export class WebgpuDevice implements Device {
       get: (handle: BufferHandle, op: string) => table.get(handle, op),
       owns: (program: Program) => this.#programs.has(program),
     }
-    void device.lost.then(({ reason, message }) => {
-      this.#lost = new IngotError('device-lost', `the GPU is gone (${reason}): ${message}`, { op: 'webgpu', hint: 'open the device again' })
-    })
+    void this.#watch()
     device.addEventListener('uncapturederror', (event) => {
       event.preventDefault()
       this.#stray ??= translate(event.error, 'webgpu')
@@ -94,7 +92,7 @@ export class WebgpuDevice implements Device {
     const capacity = Math.ceil(range.bytes / 16) * 16
     const memory = this.#create(capacity)
     try {
-      await upload(this.#device, memory.buffer, range, () => this.#usable('load'))
+      await this.#track(upload(this.#device, memory.buffer, range, () => this.#usable('load')))
       await this.#created([memory])
       this.#usable('load')
     } catch (error) {
@@ -116,7 +114,11 @@ export class WebgpuDevice implements Device {
     const entry = this.#table.get(buffer, 'write')
     checkTransfer('write', entry, offset, bytes.length)
     checkWritable('write', entry)
-    if (bytes.length > 0) this.#device.queue.writeBuffer(entry.memory.buffer, offset, bytes as Uint8Array<ArrayBuffer>)
+    if (entry.memory.failed !== undefined) throw entry.memory.failed
+    const write = (): void => this.#device.queue.writeBuffer(entry.memory.buffer, offset, bytes as Uint8Array<ArrayBuffer>)
+    // If the buffer turns out not to be made, whoever uses it next is told; this write must not be reported to someone else.
+    if (entry.memory.known) write()
+    else this.#guard(write, 'write')
     this.stats.bytesWritten += bytes.length
   }
 
@@ -124,8 +126,10 @@ export class WebgpuDevice implements Device {
     this.#usable('read')
     const entry = this.#table.get(buffer, 'read')
     checkTransfer('read', entry, offset, bytes)
-    const from = { entry, offset, bytes }
-    const [got] = await this.#submit({ steps: [{ kind: 'read', from }], dispatches: 0, reads: [bytes], detours: [] }, [entry.memory], 'read')
+    if (entry.memory.failed !== undefined) throw entry.memory.failed
+    const steps = [{ kind: 'read', from: { entry, offset, bytes } }] as const
+    const run = (): Promise<Uint8Array[]> => this.#submit({ steps, dispatches: 0, reads: [bytes], detours: [] }, [entry.memory], 'read')
+    const [got] = await (entry.memory.known ? run() : this.#outcome(...this.#guard(run, 'read')))
     return got as Uint8Array
   }
 
@@ -134,7 +138,7 @@ export class WebgpuDevice implements Device {
     checkKernel(kernel, this.caps)
     const { program, fresh } = this.#pipelines.compile(kernel)
     if (!fresh) this.stats.compileHits++
-    const made = await program.catch((error: unknown) => this.#explain(error))
+    const made = await this.#track(program).catch((error: unknown) => this.#explain(error))
     if (fresh) this.stats.compiles++
     this.#programs.add(made)
     return made
@@ -144,7 +148,7 @@ export class WebgpuDevice implements Device {
     this.#usable('record')
     return new CheckedRecording<GpuMemory, Kept>(commands, this.#ground, (checked) => {
       let uniforms: GPUBuffer | undefined
-      const [prepared, fault] = guard(this.#device, () => this.#prepare(checked, (bytes) => (uniforms = createUniforms(this.#device, bytes))), 'record')
+      const [prepared, fault] = this.#guard(() => this.#prepare(checked, (bytes) => (uniforms = createUniforms(this.#device, bytes))), 'record')
       return { prepared, uniforms, fault, proven: false }
     }, ({ prepared, uniforms }) => {
       uniforms?.destroy()
@@ -158,7 +162,7 @@ export class WebgpuDevice implements Device {
     const checked = checkCommands(work, this.#ground)
     this.stats.submissions++
     let prepared: Prepared | undefined
-    const [done, fault] = guard(this.#device, () => {
+    const [done, fault] = this.#guard(() => {
       prepared = this.#prepare(checked, (bytes) => this.#staging.uniforms(bytes))
       return this.#submit(prepared, memoriesOf(checked), 'submit')
     }, 'submit')
@@ -176,7 +180,8 @@ export class WebgpuDevice implements Device {
   async close(): Promise<void> {
     if (this.#found === undefined) return
     this.#found = undefined
-    await Promise.allSettled(this.#running)
+    while (this.#running.size > 0) await Promise.allSettled(this.#running)
+    if (this.#lost === undefined) await this.#device.queue.onSubmittedWorkDone()
     this.#table.close()
     this.#device.destroy()
   }
@@ -194,10 +199,15 @@ export class WebgpuDevice implements Device {
     const run = (): Promise<Uint8Array[]> => this.#submit(kept.prepared, kept.proven ? [] : memoriesOf(checked), 'submit')
     // Error scopes cost some 0.1 ms; the same commands on the same buffers stay valid, and rarer faults arrive as strays.
     if (kept.proven) return run()
-    const [done, fault] = guard(this.#device, run, 'submit')
+    const [done, fault] = this.#guard(run, 'submit')
     const result = await this.#outcome(done, kept.fault.then((error) => error ?? fault))
     kept.proven = true
     return result
+  }
+
+  async #watch(): Promise<void> {
+    const { reason, message } = await this.#device.lost
+    this.#lost = new IngotError('device-lost', `the GPU is gone (${reason}): ${message}`, { op: 'webgpu', hint: 'open the device again' })
   }
 
   #prepare(checked: readonly Checked<GpuMemory>[], uniforms: (bytes: number) => GPUBuffer): Prepared {
@@ -211,11 +221,19 @@ export class WebgpuDevice implements Device {
     this.#device.queue.submit([encode(this.#device, prepared, this.#staging, reader)])
     this.stats.dispatches += prepared.dispatches
     const mapped = reader === undefined ? this.#device.queue.onSubmittedWorkDone() : reader.mapAsync(0x1 /* read */, 0, total)
-    const done = this.#finish(mapped, reader, prepared.reads, memories, op)
-    this.#running.add(done)
-    const forget = (): void => { this.#running.delete(done) }
-    done.then(forget, forget)
-    return done
+    return this.#track(this.#finish(mapped, reader, prepared.reads, memories, op))
+  }
+
+  #guard<T>(work: () => T, op: string): readonly [T, Promise<IngotError | undefined>] {
+    const [result, fault] = guard(this.#device, work, op)
+    return [result, this.#track(fault)]
+  }
+
+  #track<T>(promise: Promise<T>): Promise<T> {
+    this.#running.add(promise)
+    const forget = (): void => { this.#running.delete(promise) }
+    promise.then(forget, forget)
+    return promise
   }
 
   async #finish(mapped: Promise<unknown>, reader: GPUBuffer | undefined, reads: readonly number[], memories: readonly GpuMemory[], op: string): Promise<Uint8Array[]> {
@@ -248,12 +266,15 @@ export class WebgpuDevice implements Device {
   }
 
   #create(bytes: number): GpuMemory {
-    const [buffer, fault] = guard(this.#device, () => this.#device.createBuffer({ size: bytes, usage: STORAGE | COPY_SRC | COPY_DST }), 'alloc')
-    const memory: GpuMemory = { buffer }
-    const asked = fault.then((error) => {
+    const [buffer, fault] = this.#guard(() => this.#device.createBuffer({ size: bytes, usage: STORAGE | COPY_SRC | COPY_DST }), 'alloc')
+    const memory: GpuMemory = { buffer, known: false }
+    const ask = async (): Promise<void> => {
+      const error = await fault
       this.#creating.delete(asked)
+      memory.known = true
       if (error !== undefined) memory.failed = new IngotError('out-of-memory', 'no memory for a buffer', { op: 'alloc', got: `${bytes} bytes`, cause: error })
-    })
+    }
+    const asked = ask()
     this.#creating.add(asked)
     return memory
   }

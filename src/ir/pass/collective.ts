@@ -2,7 +2,7 @@
 // written here is still in terms of one lane; serialize.ts makes loops of it. `each` parts run for every lane, `lead` parts
 // once per subgroup, as its first lane.
 
-import { type DType, scalarOf, widthOf } from '../../base/dtype.ts'
+import { type DType, scalarOf } from '../../base/dtype.ts'
 import type { Kernel } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import type { OpName } from '../op.ts'
@@ -18,6 +18,8 @@ const COMBINE: Partial<Record<OpName, OpName>> = { subSum: 'add', subMax: 'max',
 export interface Parts {
   each(write: () => void): void
   lead(write: () => void): void
+  /** ends the part that is being written */
+  split(): void
   /** the array that says which lanes are active; undefined: all */
   readonly mask: string | undefined
   /** an operand, its names of pure values replaced */
@@ -59,7 +61,7 @@ export class Collective {
       parts.lead(() => this.#combine(parts, combine, mem, from, dtype))
     }
     let result: Node | undefined
-    parts.lead(() => {})
+    parts.split()
     parts.each(() => { result = recall(this.#writer, from, at, dtype, name, id) })
     return result as Node
   }
@@ -136,7 +138,7 @@ export class Collective {
     const { op, arg } = value
     if (op === 'local' || op === 'get') return writer.load(this.#tile(arg as number), this.#row(row), 'f32x8', SIDE)
     if (op === 'tileMma') return this.#multiply(value.src.map((node) => this.#tile(node.arg as number)), row)
-    if (op === 'tileFill') return writer.value<'f32'>(operands[0] as Node).to('f32').splat(8).node
+    if (op === 'tileFill') return writer.value<'f32'>(operands[0] as Node).to('f32').splat(SIDE).node
     const [index, stride] = operands.map((node) => writer.value<'u32'>(node)) as [U32, U32]
     const mem = memOf(arg)
     if ((arg as { transposed?: boolean }).transposed !== true) return writer.load(mem, index.add(row.mul(stride)), 'f32x8', SIDE)
@@ -152,7 +154,7 @@ export class Collective {
     let sum = writer.value<'f32x8'>(writer.load(c as string, start, 'f32x8', SIDE))
     for (let k = 0; k < SIDE; k++) {
       const right = writer.value<'f32x8'>(writer.load(b as string, this.#row(writer.u32(k)), 'f32x8', SIDE))
-      sum = left.lane(k).splat(widthOf('f32x8') as 8).fma(right, sum) as typeof sum
+      sum = left.lane(k).splat(SIDE).fma(right, sum) as typeof sum
     }
     return sum.node
   }

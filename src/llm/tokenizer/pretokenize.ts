@@ -52,8 +52,8 @@ const RECIPES = [
   { names: ['default'], patterns: ['[\\p{P}$+<=>^~\\|]+', GPT2, '\\p{N}+', '[0-9][0-9][0-9]'] },
   {
     names: [
-      'gpt-2', 'gpt2', 'phi-2', 'mpt', 'olmo', 'jais', 'trillion', 'granite-docling', 'gigachat', 'mellum', 'modern-bert', 'a.x-4.0',
-      'exaone4', 'roberta-bpe', 'jina-es', 'jina-de', 'jina-v1-en', 'jina-v2-es', 'jina-v2-de', 'jina-v2-code',
+      'gpt-2', 'gpt2', 'phi-2', 'mpt', 'olmo', 'jais', 'trillion', 'granite-docling', 'gigachat', 'mellum', 'modern-bert',
+      'a.x-4.0', 'exaone4', 'roberta-bpe', 'jina-es', 'jina-de', 'jina-v1-en', 'jina-v2-es', 'jina-v2-de', 'jina-v2-code',
     ],
     patterns: [GPT2],
   },
@@ -156,7 +156,7 @@ function next(pattern: RegExp, text: string): RegExpExecArray | null {
   try {
     return pattern.exec(text)
   } catch (cause) {
-    // the engine's backtracking stack ends somewhere past 8 million characters of one kind
+    // the engine's backtracking stack has an end
     const hint = 'split the text'
     throw new IngotError('too-large', 'a single word is too long', { op: 'tokenizer', got: text.length, hint, cause })
   }

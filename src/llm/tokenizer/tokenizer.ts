@@ -64,8 +64,9 @@ interface Kind {
 }
 
 type Warn = (message: string) => void
+type OpenKind = (metadata: Metadata, warn: Warn) => Kind
 
-const KINDS = { llama: openSpm, gpt2: openBpe, bert: openWordPiece } as const satisfies Record<string, (metadata: Metadata, warn: Warn) => Kind>
+const KINDS = { llama: openSpm, gpt2: openBpe, bert: openWordPiece } as const satisfies Record<string, OpenKind>
 
 /** Throws `unsupported` for a kind it does not know, and for files without a tokenizer. */
 export function createTokenizer(metadata: Metadata, { warn = console.warn }: TokenizerOptions = {}): Tokenizer {

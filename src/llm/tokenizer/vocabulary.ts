@@ -53,12 +53,14 @@ export function readVocabulary(metadata: Metadata, defaults: SpecialDefaults): V
   const types = Int32Array.from(readNumbers(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal))
   const scores = Float32Array.from(readNumbers(metadata, 'tokenizer.ggml.scores', texts.length, 0))
   const special = (name: string, otherwise?: number): number | undefined =>
-    readId(metadata, `tokenizer.ggml.${name}_token_id`, texts.length) ?? (inRange(otherwise, texts.length) ? otherwise : undefined)
+    readId(metadata, `tokenizer.ggml.${name}_token_id`, texts.length) ??
+    (inRange(otherwise, texts.length) ? otherwise : undefined)
 
   const eos = special('eos', defaults.eos)
   const eot = special('eot') ?? findTurnEnd(ids, types)
   const ends = findEnds(ids, types, [eos, eot, special('eom')])
-  return { texts, ids, types, scores, bos: special('bos', defaults.bos), eos, eot, unknown: special('unknown', defaults.unknown), ends }
+  const bos = special('bos', defaults.bos)
+  return { texts, ids, types, scores, bos, eos, eot, unknown: special('unknown', defaults.unknown), ends }
 }
 
 /** Control and unknown tokens say something to the model, not to the reader. */

@@ -1,0 +1,114 @@
+// y [n, m] = x [n, k] times w [m, k] transposed, for few rows of x: n up to 8. Reads each weight once, decodes it in registers and
+// uses it for all n rows. Forms: subgroups share a few rows of w and sum at the end; without subgroups a workgroup does; on
+// CPUs one lane takes a few rows with vectors.
+
+import type { Caps } from '../base/caps.ts'
+import { type LaneScope, type Scope, buffer, kernel, uniform } from '../ir/author.ts'
+import type { Value } from '../ir/value.ts'
+import { CHUNK, type Format, type Weights } from '../quant/format.ts'
+import { formatOf } from '../quant/index.ts'
+import { combineLanes } from './lanes.ts'
+import { type LinearParams, defineLinear, linearBuffers } from './linear-params.ts'
+import { matvecQ4K } from './matvec-q4k.ts'
+import type { KernelRecord, Work } from './record.ts'
+
+/** more rows of x than this go to matmul */
+export const MATVEC_ROWS = 8
+
+export const matvec: KernelRecord<LinearParams> = {
+  name: 'matvec',
+  about: 'one to eight vectors times a weight matrix of any format',
+  tolerance: 5e-7,
+  cases: [
+    { format: 'q4_k', m: 64, k: 256, n: 1, bias: false },
+    { format: 'q4_k', m: 67, k: 1024, n: 1, bias: true },
+    { format: 'q4_k', m: 16, k: 512, n: 3, bias: false },
+    ...['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4'].flatMap((format) => [
+      { format, m: 16, k: 256, n: 1, bias: false }, { format, m: 17, k: 96, n: 5, bias: false },
+    ]),
+    ...['q5_k', 'q6_k'].flatMap((format) => [1, 2, 4, 8].map((n) => ({ format, m: 16, k: 512, n, bias: false }))),
+    ...['f32', 'f16', 'bf16'].flatMap((format) => [
+      { format, m: 16, k: 256, n: 1, bias: false }, { format, m: 83, k: 193, n: 1, bias: true },
+      { format, m: 5, k: 67, n: 7, bias: false }, { format, m: 1, k: 4, n: 8, bias: false },
+    ]),
+  ],
+  buffers: linearBuffers,
+  work,
+  define: defineLinear,
+}
+
+/** rows of w that a subgroup, workgroup or lane takes: more share the loads of x, fewer leave registers free */
+const ROWS = 4
+
+function work(caps: Caps, params: LinearParams): Work {
+  if (params.format === 'q4_k' && params.n === 1 && caps.subgroup >= 8) return matvecQ4K(caps, params)
+  const { format: name, m, k: inner, n, bias } = params
+  const format = formatOf(name)
+  const subgroups = caps.lanes > 1 && caps.subgroup > 1
+  const lanes = caps.lanes === 1 ? 1 : 64
+  const groups = subgroups ? lanes / caps.subgroup : 1
+  const width = subgroups ? caps.subgroup : lanes // lanes that share rows
+  const rows = n > 4 ? 2 : ROWS
+  const whole = format.element === undefined || inner % 4 === 0
+  const written = kernel(`matvec_${name}${n > 1 ? `_n${n}` : ''}`, {
+    params: {
+      x: buffer('f32', 'read'), w: buffer(format.storage, 'read'),
+      ...(bias ? { bias: buffer('f32', 'read') } : {}),
+      y: buffer('f32', 'write'), m: uniform('u32'), k: uniform('u32'),
+    },
+    workgroup: [lanes],
+    ...(subgroups ? { subgroup: caps.subgroup } : {}),
+  }, (p, k) => {
+    const combine = subgroups || lanes === 1 ? undefined : combineLanes(k, caps, lanes)
+    const total = (value: Value<'f32'>): Value<'f32'> => (subgroups ? k.subSum(value) : combine === undefined ? value : combine('sum', value))
+    const first = k.let('first', k.workgroupId.x.mul(groups).add(subgroups ? k.subgroupId : 0).mul(rows))
+    // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
+    const rowOf = Array.from({ length: rows }, (_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
+    const sums = rowOf.map(() => Array.from({ length: n }, () => k.var('sum', k.const('f32', 0))))
+    const me = subgroups ? k.sublane : k.lane
+    accumulate(k, { format, x: p.x, w: p.w, inner: p.k, rowOf, whole, me, width }, sums)
+    sums.forEach((columns, r) => columns.forEach((sum, column) => {
+      const result = total(sum.get())
+      const value = p.bias === undefined ? result : result.add(p.bias.at(rowOf[r]!))
+      k.when(me.eq(0).and(first.add(r).lt(p.m)), () => p.y.set(p.m.mul(column).add(first).add(r), value))
+    }))
+  })
+  return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: [Math.ceil(m / (groups * rows)), 1, 1] }] }
+}
+
+interface Share {
+  readonly format: Format
+  readonly x: Weights<'f32'>
+  readonly w: Weights
+  readonly inner: Value<'u32'>
+  readonly rowOf: readonly Value<'u32'>[]
+  /** rows start at multiples of four elements and have no tail */
+  readonly whole: boolean
+  readonly me: Value<'u32'>
+  readonly width: number
+}
+type Sums = readonly (readonly { get(): Value<'f32'>; set(value: Value<'f32'>): void }[])[]
+
+/** Adds this lane's share of every dot product: runs of 32 for block formats, of 4 for single elements. */
+function accumulate(k: Scope, share: Share, sums: Sums): void {
+  const { format, x, w, inner, rowOf, me, width } = share
+  const unit = format.element === undefined ? CHUNK : 4
+  const units = k.let('units', inner.div(unit))
+  k.for({ name: 'c', from: me, to: units, step: width }, (c: Value<'u32'>, body: LaneScope) => {
+    const activations = sums[0]!.map((_, column) => Array.from({ length: unit / 4 }, (__, i) => x.load(inner.mul(column).add(c.mul(unit)).add(4 * i), 4)))
+    rowOf.forEach((row, r) => {
+      const weights = format.element === undefined ? format.decode(body, w, row.mul(units).add(c)) : [format.element.four(w, row.mul(inner).add(c.mul(4)))]
+      sums[r]!.forEach((sum, column) => {
+        const dot = weights.map((four, i) => four.mul(activations[column]![i]!)).reduce((a, b) => a.add(b))
+        sum.set(sum.get().add(dot.hsum()))
+      })
+    })
+  })
+  const { element } = format
+  if (share.whole || element === undefined) return
+  k.for({ name: 'i', from: units.mul(4).add(me), to: inner, step: width }, (i: Value<'u32'>) => {
+    rowOf.forEach((row, r) => sums[r]!.forEach((sum, column) => {
+      sum.set(sum.get().add(element.one(w, row.mul(inner).add(i)).mul(x.at(inner.mul(column).add(i)))))
+    }))
+  })
+}

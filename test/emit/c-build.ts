@@ -1,0 +1,81 @@
+// Compiles emitted C with the system's compilers into a library in a temporary folder and calls its kernels.
+
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type CSource, scratchBytes } from '../../src/emit/c.ts'
+import type { Dispatch } from '../../src/ir/interpret.ts'
+import { type Kernel, buffersOf, packUniforms } from '../../src/ir/kernel.ts'
+
+const PRELUDE = join(import.meta.dirname, '../../native/cpu')
+const FLAGS = [
+  '-std=gnu11', '-O2', '-fwrapv', '-fno-strict-aliasing', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math', '-Wno-psabi',
+  '-Wall', '-Wextra', '-Werror',
+]
+
+/** The compilers of this machine. */
+export const COMPILERS = ['gcc', 'clang'].filter((name) => {
+  try {
+    execFileSync(name, ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+})
+/** Instruction sets to compile for: only those at the end may be missing on the machine that runs the tests. */
+export const MARCHES = process.arch === 'x64' ? ['x86-64', 'x86-64-v3', 'native'] : ['native']
+export const canRun = (march: string): boolean => march === 'native' || march === 'x86-64' || hasAvx2()
+
+function hasAvx2(): boolean {
+  try {
+    return execFileSync('grep', ['-c', '-m1', 'avx2', '/proc/cpuinfo'], { encoding: 'utf8' }).trim() !== '0'
+  } catch {
+    return false
+  }
+}
+
+export interface Library extends Disposable {
+  run(kernel: Kernel, dispatch: Dispatch): void
+}
+
+/** Compiles without running. */
+export function compile(source: CSource, compiler: string, march: string, folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))): string {
+  const library = join(folder, 'kernels.so')
+  writeFileSync(join(folder, 'kernels.c'), source.text)
+  try {
+    execFileSync(compiler, [...FLAGS, `-march=${march}`, `-I${PRELUDE}`, '-shared', '-fPIC', '-Wl,-z,defs', '-o', library, join(folder, 'kernels.c')], { stdio: 'pipe' })
+  } catch (error) {
+    throw new Error(`${compiler} -march=${march}: ${String((error as { stderr?: Buffer }).stderr).slice(0, 4000)}`, { cause: error })
+  }
+  return library
+}
+
+/** `-Wl,-z,defs` above makes a call into libm fail to link. */
+export function build(source: CSource, compiler: string, march: string): Library {
+  const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
+  const path = compile(source, compiler, march, folder)
+  const koffi = createRequire(import.meta.url)('koffi') as {
+    load(path: string): { func(prototype: string): (...values: unknown[]) => void; unload(): void }
+    address(value: unknown): bigint
+  }
+  const library = koffi.load(path)
+  return {
+    run(kernel, { buffers, uniforms = {}, grid }) {
+      const call = library.func(`void ingot_${kernel.name}(void *buffers, void *uniforms, void *grid, uint32_t begin, uint32_t end, void *scratch)`)
+      const pointers = BigUint64Array.from(buffersOf(kernel), ({ name }) => koffi.address(buffers[name]))
+      const scratch = new Uint8Array(scratchBytes(kernel) + 64)
+      const start = (64 - Number(koffi.address(scratch) % 64n)) % 64
+      const groups = grid[0] * grid[1] * grid[2]
+      const split = groups >> 1 // two calls, as two threads would make
+      for (const [begin, end] of [[0, split], [split, groups]] as const) {
+        call(pointers, packUniforms(kernel, uniforms), Uint32Array.from(grid), begin, end, scratch.subarray(start))
+      }
+    },
+    [Symbol.dispose]() {
+      library.unload()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
