@@ -42,7 +42,9 @@ class Flow {
   readonly #ids = new Map<number, number>()
   /** What leaving a loop early does to the control flow inside it. */
   readonly #breaks = new Map<Node, number>()
-  #nodes = new Map<Node, number>()
+  readonly #nodes = new Map<Node, number>()
+  /** Ids that levels in #nodes rest on. */
+  readonly #read = new Set<number>()
   #changed = false
   #visit: ((statement: Node, control: number) => void) | undefined
 
@@ -56,7 +58,7 @@ class Flow {
   /** Goes through the body once; true if a level rose. */
   pass(visit?: (statement: Node, control: number) => void): boolean {
     this.#changed = false
-    this.#nodes = new Map()
+    this.#forget()
     this.#visit = visit
     this.#block(this.#kernel.body, WORKGROUP, undefined)
     return this.#changed
@@ -79,7 +81,9 @@ class Flow {
     const worst = (): number => node.src.reduce((level, child) => Math.max(level, this.level(child)), WORKGROUP)
     switch (node.op) {
       case 'index': return this.#ofIndex(node.arg as IndexName)
-      case 'local': case 'get': return this.levelOfId(node.arg as number)
+      case 'local': case 'get':
+        this.#read.add(node.arg as number)
+        return this.levelOfId(node.arg as number)
       case 'load': return this.#readOnly(node) ? worst() : LANE
       case 'atomic': case 'subShuffle': case 'subShuffleXor': case 'subShuffleDown': return LANE
       case 'subSum': case 'subMax': case 'subMin': case 'subAny': case 'subAll': case 'subBroadcast': return this.#ofSubgroup
@@ -98,10 +102,15 @@ class Flow {
     return memory !== undefined && !isShared(memory) && memory.role === 'read'
   }
 
+  #forget(): void {
+    this.#nodes.clear()
+    this.#read.clear()
+  }
+
   #raise(id: number, level: number): void {
     if (level <= (this.#ids.get(id) ?? WORKGROUP)) return
     this.#ids.set(id, level)
-    this.#nodes.clear()
+    if (this.#read.has(id)) this.#forget()
     this.#changed = true
   }
 

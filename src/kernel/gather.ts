@@ -62,7 +62,7 @@ function work(caps: Caps, { format, rows, cols, tableRows }: GatherParams): Work
   const runs = cols / run // of a row
   if (caps.lanes === 1) {
     const uniforms = { runs, last: tableRows - 1 }
-    return { launches: [{ kernel: cpuKernel(caps, how), uniforms, grid: [rows, Math.ceil(cols / SERIAL), 1] }] }
+    return { launches: [{ kernel: cpuKernel(how), uniforms, grid: [rows, Math.ceil(cols / SERIAL), 1] }] }
   }
   const uniforms = { runs, last: tableRows - 1, total: rows * runs }
   return { launches: [{ kernel: gpuKernel(how), uniforms, grid: flatGrid(caps, Math.ceil((rows * runs) / LANES)) }] }
@@ -91,7 +91,7 @@ function gpuKernel(format: Format): Kernel {
 }
 
 /** A workgroup per part of a row. */
-function cpuKernel(_caps: Caps, format: Format): Kernel {
+function cpuKernel(format: Format): Kernel {
   const { decode, element, name } = format
   const each = element === undefined ? SERIAL / CHUNK : SERIAL
   return kernel(`gather_${name}`, { params: paramsOf(format) }, ({ table, ids, y, runs, last }, k) => {

@@ -2,7 +2,7 @@
 
 import { IngotError } from '../../base/error.ts'
 import { DECOMPOSE, type Decomposition } from '../decompose.ts'
-import type { Kernel } from '../kernel.ts'
+import { type Kernel, uses } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import { type OpName, opRecord } from '../op.ts'
 import type { Target } from '../target.ts'
@@ -12,12 +12,12 @@ import { Folder } from './fold.ts'
 const LEAVES: ReadonlySet<OpName> = new Set(['const', 'index', 'uniform', 'local'])
 
 export function decompose(kernel: Kernel, target: Target): Kernel {
+  const isSpelled = (op: OpName): boolean => LEAVES.has(op) || opRecord(op).kind !== 'pure' || target.spells.has(op)
+  if (!uses(kernel, ({ op }) => !isSpelled(op))) return kernel
   const interner = new Folder()
   const maker = { interner, kernel: kernel.name }
   const table: Partial<Record<OpName, Decomposition>> = DECOMPOSE
   const done = new Map<Node, Node>()
-
-  const isSpelled = (op: OpName): boolean => LEAVES.has(op) || opRecord(op).kind !== 'pure' || target.spells.has(op)
 
   function go(node: Node): Node {
     const known = done.get(node)

@@ -31,8 +31,9 @@ export const PASSES: readonly (readonly [name: string, run: Pass])[] = [
 export function lower(kernel: Kernel, target: Target): Kernel {
   let lowered = kernel
   for (const [name, pass] of PASSES) {
-    lowered = pass(lowered, target)
-    verify(lowered, { inlined: name === 'place' })
+    const before = lowered
+    lowered = pass(before, target)
+    if (lowered !== before) verify(lowered, { inlined: name === 'place' })
   }
   return lowered
 }

@@ -1,0 +1,26 @@
+// The WGSL of the sample kernels compiles in Dawn without a warning and computes what the interpreter says, with and without
+// the optional features.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { emitWgsl } from '../../src/emit/wgsl.ts'
+import { cases, dispatchOf, oracle, readable } from './sample-data.ts'
+import { type Gpu, openGpu } from './webgpu-run.ts'
+
+let gpu: Gpu | string
+beforeAll(async () => { gpu = await openGpu() })
+afterAll(() => { if (typeof gpu !== 'string') gpu.close() })
+
+describe('WGSL on Dawn', () => {
+  const names = cases(4).map(({ kernel }) => kernel.name)
+  it.each(names)('%s', async (name) => {
+    if (typeof gpu === 'string') throw new Error(gpu)
+    const one = cases(Math.max(1, gpu.caps.subgroup)).find(({ kernel }) => kernel.name === name)
+    if (one === undefined) throw new Error(name)
+    const forms = name === 'matvec' || name === 'tileMatmul' ? [gpu.caps] : [gpu.caps, { subgroup: 0, f16: false, tiles: false }]
+    for (const caps of forms) {
+      const source = emitWgsl(one.kernel, caps)
+      const dispatch = dispatchOf(one)
+      await gpu.run(one.kernel, source, dispatch)
+      expect(readable(one, dispatch), source.text).toEqual(readable(one, oracle(one)))
+    }
+  })
+})
