@@ -5,6 +5,7 @@
 import type { Caps } from '../base/caps.ts'
 import { buffer, kernel, uniform } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
+import { flatGrid, flatGroup } from './lanes.ts'
 import type { LinearParams } from './linear-params.ts'
 import type { Work } from './record.ts'
 
@@ -26,7 +27,7 @@ export function matvecQ4K(caps: Caps, { m, k: inner, bias }: LinearParams): Work
     subgroup: caps.subgroup,
   }, (p, k) => {
     const blocks = k.let('blocks', p.k.shr(8))
-    const first = k.let('first', k.workgroupId.x.mul(groups).add(k.subgroupId).mul(ROWS))
+    const first = k.let('first', flatGroup(k).mul(groups).add(k.subgroupId).mul(ROWS))
     // Lane plan: `side` says which 64 of a 128-weight half, `quarter` which 8 of each 32; all four sub-blocks of that place are ours.
     const part = k.let('part', k.sublane.and(7))
     const side = k.let('side', part.shr(2))
@@ -72,5 +73,5 @@ export function matvecQ4K(caps: Caps, { m, k: inner, bias }: LinearParams): Work
       k.when(k.sublane.eq(0).and(row.lt(p.m)), () => p.y.set(row, p.bias === undefined ? result : result.add(p.bias.at(row))))
     })
   })
-  return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: [Math.ceil(m / (groups * ROWS)), 1, 1] }] }
+  return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: flatGrid(caps, Math.ceil(m / (groups * ROWS))) }] }
 }

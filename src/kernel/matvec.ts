@@ -7,7 +7,7 @@ import { type LaneScope, type Scope, buffer, kernel, uniform } from '../ir/autho
 import type { Value } from '../ir/value.ts'
 import { CHUNK, type Format, type Weights } from '../quant/format.ts'
 import { formatOf } from '../quant/index.ts'
-import { combineLanes } from './lanes.ts'
+import { combineLanes, flatGrid, flatGroup } from './lanes.ts'
 import { type LinearParams, defineLinear, linearBuffers } from './linear-params.ts'
 import { matvecQ4K } from './matvec-q4k.ts'
 import type { KernelRecord, Work } from './record.ts'
@@ -61,7 +61,7 @@ function work(caps: Caps, params: LinearParams): Work {
   }, (p, k) => {
     const combine = subgroups || lanes === 1 ? undefined : combineLanes(k, caps, lanes)
     const total = (value: Value<'f32'>): Value<'f32'> => (subgroups ? k.subSum(value) : combine === undefined ? value : combine('sum', value))
-    const first = k.let('first', k.workgroupId.x.mul(groups).add(subgroups ? k.subgroupId : 0).mul(rows))
+    const first = k.let('first', flatGroup(k).mul(groups).add(subgroups ? k.subgroupId : 0).mul(rows))
     // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
     const rowOf = Array.from({ length: rows }, (_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
     const sums = rowOf.map(() => Array.from({ length: n }, () => k.var('sum', k.const('f32', 0))))
@@ -73,7 +73,7 @@ function work(caps: Caps, params: LinearParams): Work {
       k.when(me.eq(0).and(first.add(r).lt(p.m)), () => p.y.set(p.m.mul(column).add(first).add(r), value))
     }))
   })
-  return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: [Math.ceil(m / (groups * rows)), 1, 1] }] }
+  return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
 }
 
 interface Share {

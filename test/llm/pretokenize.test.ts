@@ -2,9 +2,9 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createPreTokenizer, PRE_TOKENIZERS } from '../../src/llm/tokenizer/pretokenize.ts'
+import { createPreTokenizer, PRE_TOKENIZER_FAMILIES, PRE_TOKENIZERS } from '../../src/llm/tokenizer/pretokenize.ts'
 
-const all = PRE_TOKENIZERS.map((name) => createPreTokenizer(name, () => {}))
+const all = PRE_TOKENIZER_FAMILIES.map(([name]) => createPreTokenizer(name, () => {}))
 const split = (name: string, text: string): readonly string[] => createPreTokenizer(name, () => {}).split(text)
 
 describe('pre-tokenizers', () => {
@@ -31,6 +31,10 @@ describe('pre-tokenizers', () => {
     const mixed = fc.array(fc.constantFrom(...parts))
     const text = fc.oneof(fc.string({ unit: 'binary' }), mixed.map((list) => list.join('')))
     fc.assert(fc.property(text, (each) => all.forEach((pre) => expect(pre.split(each).join('')).toBe(each))))
+  })
+
+  test('no name belongs to two families', () => {
+    expect(new Set(PRE_TOKENIZERS).size).toBe(PRE_TOKENIZERS.length)
   })
 
   test('an unknown name warns with the known ones and is the default', () => {

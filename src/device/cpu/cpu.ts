@@ -296,6 +296,6 @@ class CpuDevice implements Device {
 function capsOf(bufferBytes: number, threads: number): Caps {
   return {
     lanes: 1, subgroup: 0, tiles: false, f16: false, width: 4, dot: true, parallel: threads, sharedBytes: SHARED_BYTES,
-    bufferBytes, bindingBytes: bufferBytes, bindings: 64, grid: 2 ** 31 - 1, alignment: 16,
+    bufferBytes, bindingBytes: bufferBytes, bindings: 64, grid: 2 ** 31 - 1, alignment: 64,
   }
 }

@@ -177,7 +177,7 @@ export class Merger {
     const heap = this.#heap
     let hole = this.#waiting++
     while (hole > 0) {
-      const parent = (hole - 1) >> 2
+      const parent = (hole - 1) >> 1
       if (heap[parent]! <= key) break
       heap[hole] = heap[parent]!
       hole = parent
@@ -192,13 +192,11 @@ export class Merger {
     const key = heap[--this.#waiting]!
     const count = this.#waiting
     let hole = 0
-    for (let child = 1; child < count; child = 4 * hole + 1) {
-      const last = Math.min(child + 4, count)
-      let least = child
-      for (let other = child + 1; other < last; other++) if (heap[other]! < heap[least]!) least = other
-      if (heap[least]! >= key) break
-      heap[hole] = heap[least]!
-      hole = least
+    for (let child = 1; child < count; child = 2 * hole + 1) {
+      if (child + 1 < count && heap[child + 1]! < heap[child]!) child++
+      if (heap[child]! >= key) break
+      heap[hole] = heap[child]!
+      hole = child
       this.steps++
     }
     heap[hole] = key

@@ -113,7 +113,9 @@ const RECIPES = [
   { names: ['viking'], patterns: [SENTENCE_WORD, '\\p{N}'] },
 ] as const satisfies readonly Recipe[]
 
-export const PRE_TOKENIZERS: readonly string[] = RECIPES.flatMap((recipe): readonly string[] => recipe.names)
+/** The known names; those of one family cut alike. */
+export const PRE_TOKENIZER_FAMILIES: readonly (readonly string[])[] = RECIPES.map((recipe) => recipe.names)
+export const PRE_TOKENIZERS: readonly string[] = PRE_TOKENIZER_FAMILIES.flat()
 
 /** An unknown or missing name gets the default and a warning: generation works, a little worse. */
 export function createPreTokenizer(name: string | undefined, warn: (message: string) => void): PreTokenizer {
