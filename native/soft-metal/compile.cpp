@@ -244,7 +244,7 @@ CompileResult compileMsl(const std::string& source) {
     std::string draft = tools.temporary(tools.cache + "/" + key), code = draft + ".cpp", object = draft + ".so";
     std::ofstream(code) << r.text;
     auto c = tools.command();
-    c.insert(c.end(), {"-shared", "-include", tools.header, code, "-o", object});
+    c.insert(c.end(), {"-shared", "-nostdlib", "-include", tools.header, code, "-o", object, "-lm", "-lc", "-lgcc"});
     ToolResult done = runTool(c, draft + ".log");
     if (!getenv("INGOT_SOFT_METAL_KEEP")) unlink(code.c_str());
     if (done.status != 0) {

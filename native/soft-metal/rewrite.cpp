@@ -442,7 +442,7 @@ class Rewriter {
 
   void finish() {
     size_t n = out_.kernels.size();
-    std::string s = "extern \"C\" __attribute__((visibility(\"default\"))) sm::KernelStatics sm_statics[" + std::to_string(n ? n : 1) + "] = {};\n";
+    std::string s = "extern \"C\" { __attribute__((visibility(\"default\"))) sm::KernelStatics sm_statics[" + std::to_string(n ? n : 1) + "] = {}; }\n";
     s += "namespace sm_user {\n#line 1 \"program_source\"\n" + print(t_) + "\n}\n#line 1 \"soft_metal_thunks\"\n";
     s += "using namespace sm_user;\n";
     for (size_t k = 0; k < n; k++) {

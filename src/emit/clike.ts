@@ -7,6 +7,7 @@ import { IngotError } from '../base/error.ts'
 import { type BufferParam, type Kernel, type SharedArray, buffersOf, memoryOf, uniformsOf, uses } from '../ir/kernel.ts'
 import { type Node, walk } from '../ir/node.ts'
 import type { AtomicKind, IndexName, OpName } from '../ir/op.ts'
+import { findLive, idOf } from './live.ts'
 import { Names } from './name.ts'
 import { BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, within } from './text.ts'
 
@@ -86,8 +87,10 @@ class Writer implements Speaker {
   readonly #memory = new Map<string, string>()
   readonly #locals = new Map<number, string>()
   readonly #uses = new Map<number, number>()
+  readonly #live: ReadonlySet<number>
   readonly #needs = new Set<string>()
   readonly #tables = new Map<string, Table>()
+  readonly #used = new Set<Table>()
   readonly #indices = new Set<IndexName | GlobalIndex>()
   readonly #uniforms = new Set<string>()
   readonly #memories = new Set<string>()
@@ -98,12 +101,13 @@ class Writer implements Speaker {
     this.#kernel = kernel
     this.#dialect = dialect
     this.#names = new Names(dialect.reserved)
+    this.#live = findLive(kernel.body)
     for (const name of taken) this.#names.declare(name)
     for (const { name } of [...buffersOf(kernel), ...uniformsOf(kernel), ...kernel.shared]) this.#memory.set(name, this.#names.declare(name))
     walk(kernel.body, (node) => {
       for (const child of node.src) if (child.op === 'local') this.#uses.set(idOf(child), (this.#uses.get(idOf(child)) ?? 0) + 1)
       if (node.op !== 'table' && node.op !== 'lookup16') return
-      const key = JSON.stringify([node.op, node.dtype, node.arg])
+      const key = tableKey(node)
       if (!this.#tables.has(key)) this.#tables.set(key, { name: this.#names.declare('table'), dtype: node.dtype, values: node.arg as number[], bytes: node.op === 'lookup16' })
     })
   }
@@ -112,7 +116,7 @@ class Writer implements Speaker {
     this.#indent = indent
     this.#block(this.#kernel.body)
     return {
-      lines: this.#lines, needs: this.#needs, tables: [...this.#tables.values()], names: this.#memory, indices: this.#indices, uniforms: this.#uniforms,
+      lines: this.#lines, needs: this.#needs, tables: [...this.#tables.values()].filter((table) => this.#used.has(table)), names: this.#memory, indices: this.#indices, uniforms: this.#uniforms,
       memories: this.#memories,
     }
   }
@@ -120,7 +124,10 @@ class Writer implements Speaker {
   need(key: string): void { this.#needs.add(key) }
 
   table(node: Node): string {
-    return this.#tables.get(JSON.stringify([node.op, node.dtype, node.arg]))?.name ?? 'table'
+    const table = this.#tables.get(tableKey(node))
+    if (table === undefined) throw new IngotError('bad-kernel', 'a table appeared out of nowhere', { op: this.#kernel.name })
+    this.#used.add(table)
+    return table.name
   }
 
   say(node: Node, manner: Manner = {}): Text {
@@ -227,7 +234,7 @@ class Writer implements Speaker {
   #let(statement: Node, next: Node | undefined): void {
     const id = idOf(statement)
     const value = statement.src[0] as Node
-    if (value.op === 'atomic' && !this.#uses.has(id)) return this.#line(`${this.say(value).text};`)
+    if (!this.#live.has(id)) return value.op === 'atomic' ? this.#line(`${this.say(value).text};`) : undefined
     if (TILE_VALUES.has(value.op)) return this.#tile(statement, next)
     const { text } = this.say(value)
     this.#line(this.#dialect.let(value.dtype, this.#declare(statement), text))
@@ -257,14 +264,14 @@ class Writer implements Speaker {
   }
 
   #var(statement: Node, previous: Node | undefined): void {
-    if (previous !== undefined && this.#takesOver(statement, previous)) return
+    if (!this.#live.has(idOf(statement)) || (previous !== undefined && this.#takesOver(statement, previous))) return
     const value = statement.src[0] as Node
     const { text } = this.say(value)
     this.#line(this.#dialect.var(value.dtype, this.#declare(statement), text))
   }
 
   #set(statement: Node, previous: Node | undefined): void {
-    if (previous !== undefined && this.#takesOver(statement, previous)) return
+    if (!this.#live.has(idOf(statement)) || (previous !== undefined && this.#takesOver(statement, previous))) return
     const isTarget = (node: Node): boolean => node.op === 'get' && idOf(node) === idOf(statement)
     this.#assign(this.#local(idOf(statement)), statement.src[0] as Node, isTarget)
   }
@@ -331,8 +338,9 @@ class Writer implements Speaker {
   }
 }
 
-function idOf(node: Node): number {
-  return typeof node.arg === 'number' ? node.arg : Number((node.arg as { id: number }).id)
+/** Lookups of one table at different widths share it. */
+function tableKey({ op, dtype, arg }: Node): string {
+  return JSON.stringify([op, op === 'table' ? dtype : '', arg])
 }
 
 function hintOf(statement: Node): string {

@@ -239,6 +239,10 @@ function helper(key: string): string[] {
   }
   const to = key.slice(3) as DType
   const [type, bits, from] = [to, vector('u32', widthOf(to)), vector('f32', widthOf(to))].map(typeName) as [string, string, string]
-  const isNan = `(bitcast<${bits}>(x) & ${bits}(0x7fffffffu)) > ${bits}(0x7f800000u)`
-  return [`fn ${key}(x: ${from}) -> ${type} {`, `  return select(${type}(x), ${type}(0), ${isNan});`, '}']
+  // the language's own conversion stops at the largest float below the limit, and leaves NaN open
+  const [limit, most] = scalarOf(to) === 'i32' ? ['2147483648.0f', '2147483647'] : ['4294967296.0f', '0xffffffffu']
+  const wide = widthOf(to) > 1
+  const [threshold, top, zero] = wide ? [`${from}(${limit})`, `${type}(${most})`, `${type}(0)`] : [limit, most, scalarOf(to) === 'i32' ? '0' : '0u']
+  const isNan = wide ? `(bitcast<${bits}>(x) & ${bits}(0x7fffffffu)) > ${bits}(0x7f800000u)` : '(bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u'
+  return [`fn ${key}(x: ${from}) -> ${type} {`, `  return select(select(${type}(x), ${top}, x >= ${threshold}), ${zero}, ${isNan});`, '}']
 }

@@ -38,6 +38,7 @@ export function interpret(kernel: Kernel, dispatch: Dispatch, options: Interpret
     program = compile(kernel, check)
     memo.set(kernel, program)
   }
+  if (check) refuseOverlap(kernel, dispatch)
   bind(kernel, program, dispatch)
   try {
     run(program, dispatch.grid)
@@ -64,6 +65,22 @@ function bind(kernel: Kernel, { state, memories, clock }: Program, { buffers, un
   if (clock.now < LATE) return
   for (const { shadow } of memories.values()) shadow?.forget()
   clock.now = 1
+}
+
+/** Two names for the same bytes would hide races from the shadows, and GPUs refuse them. */
+function refuseOverlap(kernel: Kernel, { buffers }: Dispatch): void {
+  const params = buffersOf(kernel)
+  for (const { name, role } of params) {
+    const a = buffers[name]
+    if (role === 'read' || a === undefined) continue
+    for (const { name: other } of params) {
+      const b = buffers[other]
+      if (other === name || b === undefined || a.buffer !== b.buffer) continue
+      if (a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength) {
+        throw new IngotError('bad-argument', `${name} is written and shares bytes with ${other}`, { op: kernel.name, hint: "use one 'readwrite' buffer" })
+      }
+    }
+  }
 }
 
 function run({ state, clock, prepare, run }: Program, [x, y, z]: Dispatch['grid']): void {

@@ -45,8 +45,8 @@ function special(node: Node, kernel: Kernel): Fault | undefined {
     case 'lookup16':
       return isNumbers(arg) && arg.length === 16 && arg.every((value) => Number.isInteger(value) && value >= -128 && value < 256)
         ? undefined : { what: 'bad table', got: arg, wanted: '16 bytes' }
-    case 'cast': return [dtype, first?.dtype].some((one) => one === undefined || one === 'void' || isTile(one))
-      ? { what: 'cannot cast', got: `${first?.dtype} to ${dtype}` } : undefined
+    case 'cast': case 'bitcast': return [dtype, first?.dtype].some((one) => one === undefined || one === 'void' || isTile(one))
+      ? { what: 'cannot convert', got: `${first?.dtype} to ${dtype}` } : undefined
     case 'slice':
       return isCount(arg) && first !== undefined && arg + widthOf(dtype) <= widthOf(first.dtype)
         ? undefined : { what: 'slice past the end', got: arg, wanted: `at most ${first === undefined ? 0 : widthOf(first.dtype) - widthOf(dtype)}` }

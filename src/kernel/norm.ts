@@ -4,7 +4,7 @@
 import type { Caps } from '../base/caps.ts'
 import { type LaneScope, type Readable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { combineLanes, lanesFor } from './lanes.ts'
+import { combineLanes, flatGrid, flatGroup, lanesFor, subgroupOf } from './lanes.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
 export interface NormParams {
@@ -26,6 +26,7 @@ export const norm: KernelRecord<NormParams> = {
     { kind: 'rms', rows: 1, cols: 1000, eps: 1e-5, weight: true, bias: true },
     { kind: 'layer', rows: 3, cols: 193, eps: 1e-5, weight: true, bias: true },
     { kind: 'layer', rows: 1, cols: 1, eps: 1e-5, weight: true, bias: false },
+    { kind: 'rms', rows: 30, cols: 16, eps: 1e-5, weight: true, bias: false },
     { kind: 'layer', rows: 5, cols: 2048, eps: 1e-12, weight: false, bias: false },
   ],
   buffers: ({ rows, cols, weight, bias }) => [
@@ -49,38 +50,49 @@ export const norm: KernelRecord<NormParams> = {
 
 function work(caps: Caps, { kind, rows, cols, eps, weight, bias }: NormParams): Work {
   const lanes = lanesFor(caps, cols)
-  const vectors = caps.lanes === 1
   const written = kernel(`${kind}Norm`, {
     params: {
       x: buffer('f32', 'read'),
       ...(weight ? { weight: buffer('f32', 'read') } : {}),
       ...(bias ? { bias: buffer('f32', 'read') } : {}),
       y: buffer('f32', 'write'),
+      rows: uniform('u32'),
       cols: uniform('u32'),
       eps: uniform('f32'),
     },
     workgroup: [lanes],
-    ...(caps.subgroup > 0 && lanes > 1 ? { subgroup: caps.subgroup } : {}),
+    ...subgroupOf(caps, lanes),
   }, (p, k) => {
     const combine = combineLanes(k, caps, lanes)
-    const start = k.let('start', k.workgroupId.x.mul(p.cols))
-    const sumOver = (f: (value: Value<'f32'>) => Value<'f32'>): Value<'f32'> =>
-      combine('sum', vectors ? sumVectors(k, p.x, start, p.cols, caps.width, f) : sumStrided(k, p.x, start, p.cols, lanes, f))
-    const count = p.cols.to('f32')
-    const mean = kind === 'layer' ? k.let('mean', sumOver((v) => v).div(count)) : undefined
-    const centred = (v: Value<'f32'>): Value<'f32'> => (mean === undefined ? v : v.sub(mean))
-    const scale = k.let('scale', sumOver((v) => centred(v).mul(centred(v))).div(count).add(p.eps).rsqrt())
-    k.for({ name: 'c', from: k.lane, to: p.cols, step: lanes }, (c) => {
-      let value = centred(p.x.at(start.add(c))).mul(scale)
-      if (p.weight !== undefined) value = value.mul(p.weight.at(c))
-      if (p.bias !== undefined) value = value.add(p.bias.at(c))
-      p.y.set(start.add(c), value)
+    const row = k.let('row', flatGroup(k))
+    k.when(row.lt(p.rows), () => {
+      const start = k.let('start', row.mul(p.cols))
+      const sumOver = (f: (value: Value<'f32'>) => Value<'f32'>): Value<'f32'> =>
+        combine('sum', lanes === 1 ? sumVectors(k, p.x, start, p.cols, caps.width, f) : sumStrided(k, p.x, start, p.cols, lanes, f))
+      const count = p.cols.to('f32')
+      const mean = kind === 'layer' ? k.let('mean', sumOver((v) => v).div(count)) : undefined
+      const centred = (v: Value<'f32'>): Value<'f32'> => (mean === undefined ? v : v.sub(mean))
+      const scale = k.let('scale', sumOver((v) => centred(v).mul(centred(v))).div(count).add(p.eps).rsqrt())
+      /** One element, or with a width a vector of them. */
+      const write = (c: Value<'u32'>, width?: Width): void => {
+        const load = (memory: Row, at: Value<'u32'>): Value<'f32'> =>
+          (width === undefined ? memory.at(at) : memory.load(at, width) as unknown as Value<'f32'>)
+        let value = centred(load(p.x, start.add(c))).mul(scale)
+        if (p.weight !== undefined) value = value.mul(load(p.weight, c))
+        if (p.bias !== undefined) value = value.add(load(p.bias, c))
+        if (width === undefined) p.y.set(start.add(c), value)
+        else p.y.store(start.add(c), value as never)
+      }
+      const whole = lanes === 1 ? k.let('whole', p.cols.div(caps.width).mul(caps.width)) : k.const('u32', 0)
+      if (lanes === 1) k.for({ name: 'c', to: whole, step: caps.width }, (c) => write(c, caps.width))
+      k.for({ name: 'c', from: whole.add(k.lane), to: p.cols, step: lanes }, (c) => write(c))
     })
   })
-  return { launches: [{ kernel: written, uniforms: { cols, eps }, grid: [rows, 1, 1] }] }
+  return { launches: [{ kernel: written, uniforms: { rows, cols, eps }, grid: flatGrid(caps, rows) }] }
 }
 
 type Row = Readable<'f32', Uniformity>
+type Width = Caps['width']
 type Each = (value: Value<'f32'>) => Value<'f32'>
 
 /** Sum of f over a row, this lane's share. */
@@ -91,7 +103,7 @@ function sumStrided(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'
 }
 
 /** Sum of f over a row with vectors of `width`, and one by one past the last whole vector. */
-function sumVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, width: 2 | 4 | 8 | 16, f: Each): Value<'f32'> {
+function sumVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, width: Width, f: Each): Value<'f32'> {
   const sums = k.var('sums', k.const('f32', 0).splat(width))
   const whole = k.let('whole', cols.div(width).mul(width))
   k.for({ name: 'c', to: whole, step: width }, (c) => {

@@ -5,7 +5,7 @@
 import type { Caps } from '../base/caps.ts'
 import { type LaneScope, type Readable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { combineLanes, lanesFor, subgroupOf } from './lanes.ts'
+import { combineLanes, flatGrid, flatGroup, lanesFor, subgroupOf } from './lanes.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
 export interface SoftmaxParams { readonly rows: number; readonly cols: number }
@@ -19,7 +19,7 @@ export const softmax: KernelRecord<SoftmaxParams> = {
   about: 'softmax of each row',
   tolerance: 1e-6,
   cases: [
-    { rows: 3, cols: 256 }, { rows: 1, cols: 1 }, { rows: 5, cols: 3 }, { rows: 2, cols: 67 }, { rows: 3, cols: 193 }, { rows: 1, cols: 5000 },
+    { rows: 3, cols: 256 }, { rows: 1, cols: 1 }, { rows: 31, cols: 3 }, { rows: 2, cols: 67 }, { rows: 3, cols: 193 }, { rows: 1, cols: 5000 },
   ],
   buffers: ({ rows, cols }) => [
     { name: 'x', role: 'in', type: 'f32', elements: rows * cols },
@@ -50,28 +50,29 @@ interface Running { readonly max: Value<'f32'>; readonly sum: Value<'f32'> }
 function work(caps: Caps, { rows, cols }: SoftmaxParams): Work {
   const lanes = lanesFor(caps, cols, MOST_LANES)
   const written = kernel('softmax', {
-    params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), cols: uniform('u32') },
+    params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), rows: uniform('u32'), cols: uniform('u32') },
     workgroup: [lanes],
     ...subgroupOf(caps, lanes),
-  }, ({ x, y, cols }, k) => {
-    const start = k.let('start', k.workgroupId.x.mul(cols))
+  }, ({ x, y, rows, cols }, k) => {
     const combine = combineLanes(k, caps, lanes)
-    const mine = lanes === 1 ? runVectors(k, x, start, cols, caps.width) : runStrided(k, x, start, cols, lanes)
-    const max = combine('max', mine.max)
-    const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
-    const scale = k.let('scale', sum.gt(0).select(k.const('f32', 1).div(sum), 0))
-    const weigh = (v: Value<'f32'>): Value<'f32'> => v.sub(max).exp().mul(scale)
-    if (lanes > 1) {
-      k.for({ name: 'c', from: k.lane, to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
-      return
-    }
-    const whole = k.let('whole', cols.div(caps.width).mul(caps.width))
-    k.for({ name: 'c', to: whole, step: caps.width }, (c) => {
-      y.store(start.add(c), weigh(x.load(start.add(c), caps.width) as unknown as Value<'f32'>) as never)
+    const row = k.let('row', flatGroup(k))
+    k.when(row.lt(rows), () => {
+      const start = k.let('start', row.mul(cols))
+      const mine = lanes === 1 ? runVectors(k, x, start, cols, caps.width) : runStrided(k, x, start, cols, lanes)
+      const max = combine('max', mine.max)
+      const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
+      const scale = k.let('scale', sum.gt(0).select(k.const('f32', 1).div(sum), 0))
+      const weigh = (v: Value<'f32'>): Value<'f32'> => v.sub(max).exp().mul(scale)
+      const whole = lanes === 1 ? k.let('whole', cols.div(caps.width).mul(caps.width)) : k.const('u32', 0)
+      if (lanes === 1) {
+        k.for({ name: 'c', to: whole, step: caps.width }, (c) => {
+          y.store(start.add(c), weigh(x.load(start.add(c), caps.width) as unknown as Value<'f32'>) as never)
+        })
+      }
+      k.for({ name: 'c', from: whole.add(k.lane), to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
     })
-    k.for({ name: 'c', from: whole, to: cols }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
   })
-  return { launches: [{ kernel: written, uniforms: { cols }, grid: [rows, 1, 1] }] }
+  return { launches: [{ kernel: written, uniforms: { rows, cols }, grid: flatGrid(caps, rows) }] }
 }
 
 type Row = Readable<'f32', Uniformity>

@@ -29,5 +29,5 @@ describe.skipIf(files.length === 0)('vocabularies of the data folder', () => {
       const stream = tokenizer.stream()
       expect(ids.map((id) => stream.push(id)).join('') + stream.flush()).toBe(tokenizer.decode(ids))
     }
-  })
+  }, 30_000)
 })

@@ -121,7 +121,7 @@ describe('MSL', () => {
     }
     "
   `))
-  it('8x8 tiles', () => expect(emitMsl(tileMatmul).text).toMatchInlineSnapshot(`
+  it('8x8 tiles', () => expect(emitMsl(tileMatmul(32)).text).toMatchInlineSnapshot(`
     "// tileMatmul: workgroups of 32 lanes, subgroups of 32
     #include <metal_stdlib>
     using namespace metal;

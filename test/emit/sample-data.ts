@@ -15,7 +15,7 @@ export const cases = (subgroup: number): Case[] => [
   { kernel: axpy, data: { x: floats(150), y: floats(150, 2) }, uniforms: { a: 0.375, n: 147 }, grid: [3, 1, 1] },
   { kernel: matvec(subgroup), data: { w: floats(5 * 64), x: floats(64, 3), y: new Float32Array(32) }, uniforms: { rows: 5, columns: 64 }, grid: [3, 1, 1] },
   { kernel: reduce, data: { x: floats(130), y: new Float32Array(32) }, uniforms: { n: 129 }, grid: [3, 1, 1] },
-  { kernel: tileMatmul, data: { a: halves(16 * 24), b: halves(16 * 24), c: new Float32Array(256) }, uniforms: { n: 16, depth: 24 }, grid: [2, 2, 1] },
+  { kernel: tileMatmul(subgroup), data: { a: halves(16 * 24), b: halves(16 * 24), c: new Float32Array(256) }, uniforms: { n: 16, depth: 24 }, grid: [2, 2, 1] },
   { kernel: convert, data: { h: halves(64), q: Uint8Array.from({ length: 64 }, (_, i) => i * 5), out: new Uint16Array(64) }, uniforms: { n: 64 }, grid: [1, 1, 1] },
   { kernel: histogram, data: { x: words(40), counts: new Uint32Array(16) }, uniforms: { n: 37 }, grid: [3, 1, 1] },
   { kernel: dotRow, data: { a: words(3 * 32).map((word) => word & 0x7f7f7f7f), b: words(32, 9), scale: floats(3), out: new Float32Array(3) }, uniforms: { words: 32 }, grid: [3, 1, 1] },

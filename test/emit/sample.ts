@@ -45,9 +45,9 @@ export const reduce = kernel('reduce', {
 })
 
 /** C = A B for one 8x8 tile per subgroup. */
-export const tileMatmul = kernel('tileMatmul', {
+export const tileMatmul = (subgroup: number) => kernel('tileMatmul', {
   params: { a: buffer('f16', 'read'), b: buffer('f16', 'read'), c: buffer('f32', 'write'), n: uniform('u32'), depth: uniform('u32') },
-  workgroup: [32], subgroup: 32,
+  workgroup: [subgroup], subgroup,
 }, ({ a, b, c, n, depth }, k) => {
   const row = k.let('row', k.workgroupId.y.mul(8))
   const column = k.let('column', k.workgroupId.x.mul(8))

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { buffer, kernel } from '../../src/ir/author.ts'
 import { interpret } from '../../src/ir/interpret.ts'
+import { HALVES, encodeHalf } from '../../src/ir/interpret/half.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { decompose } from '../../src/ir/pass/decompose.ts'
 import type { Value } from '../../src/ir/value.ts'
@@ -114,5 +115,38 @@ describe('the odd values', () => {
       if (Number.isFinite(wanted) && wanted !== 0) expect(Math.abs(got - wanted) / ulp(wanted), `${a}**${b}`).toBeLessThanOrEqual(4)
       else expect(got, `${a}**${b}`).toBe(wanted)
     })
+  })
+})
+
+describe('f16 in words', () => {
+  const unpack = decompose(kernel('unpack', { params: { x: buffer('u32', 'read'), out: buffer('f32', 'write') }, workgroup: [LANES] }, ({ x, out }, k) => {
+    const pair = x.at(k.globalId.x).unpackF16()
+    out.set(k.globalId.x.mul(2), pair.lane(0))
+    out.set(k.globalId.x.mul(2).add(1), pair.lane(1))
+  }), POOR)
+  const pack = decompose(kernel('pack', { params: { x: buffer('f32', 'read'), out: buffer('u32', 'write') }, workgroup: [LANES] }, ({ x, out }, k) => {
+    out.set(k.globalId.x, x.load(k.globalId.x.mul(2), 2).packF16())
+  }), POOR)
+
+  it('every f16 is read', () => {
+    const [x, out] = [Uint16Array.from({ length: 65536 }, (_, bits) => bits), new Float32Array(65536)]
+    interpret(unpack, { buffers: { x: new Uint8Array(x.buffer), out: new Uint8Array(out.buffer) }, grid: [32768 / LANES, 1, 1] }, { check: false })
+    expect(out.every((value, bits) => Object.is(value, HALVES[bits]))).toBe(true)
+  })
+
+  it('every f16, and what lies between two, is written to the nearest', () => {
+    const between = Array.from({ length: 0x7c00 }, (_, bits) => {
+      const [low, high] = [HALVES[bits] as number, bits === 0x7bff ? 65536 : HALVES[bits + 1] as number]
+      const middle = Math.fround((low + high) / 2)
+      return [low, middle, -middle, Math.fround(middle * (1 + 2 ** -23)), Math.fround(middle * (1 - 2 ** -23)), -low]
+    }).flat()
+    const inputs = Float32Array.from([...between, Infinity, -Infinity, NaN, 1e-45, 1e30, -1e30])
+    const count = Math.ceil(inputs.length / 2 / LANES) * LANES
+    const x = new Float32Array(2 * count)
+    x.set(inputs)
+    const out = new Uint16Array(2 * count)
+    interpret(pack, { buffers: { x: new Uint8Array(x.buffer), out: new Uint8Array(out.buffer) }, grid: [count / LANES, 1, 1] }, { check: false })
+    const wrong = [...inputs].filter((value, at) => (Number.isNaN(value) ? ((out[at] as number) & 0x7fff) <= 0x7c00 : out[at] !== encodeHalf(value)))
+    expect(wrong).toEqual([])
   })
 })

@@ -328,17 +328,19 @@ class Writer {
     const narrowed: readonly Storage[] = scalar === 'u32' ? ['u8', 'u16'] : scalar === 'i32' ? ['i8', 'i16'] : []
     const storage = narrow && narrowed.length > 0 && this.#random.chance(0.4) ? this.#random.pick(narrowed) : scalar
     const width = widthOf(value.v.node.dtype)
-    const memory = k.shared(`s${this.#shared++}`, storage, this.#lanes * width) as unknown as Memory
+    const whole = width === 1 || (storage === scalar && width <= 4 && this.#random.chance(0.5))
+    const element = whole && width > 1 ? vector(scalar, width) as Storage : storage
+    const memory = k.shared(`s${this.#shared++}`, element, whole ? this.#lanes : this.#lanes * width) as unknown as Memory
     const lane = k.lane as unknown as V
-    const place = (v: V): V => (width === 1 ? v : x.op('mul', [v, x.number('u32', width)]))
-    if (width === 1) memory.set(lane, value.v)
+    const place = (v: V): V => (whole ? v : x.op('mul', [v, x.number('u32', width)]))
+    if (whole) memory.set(lane, value.v)
     else memory.store(place(lane), value.v)
     const within = subgroup > 0 && this.#random.chance(0.3)
     const wait = (): void => (within ? k.subgroupBarrier() : k.barrier())
     wait()
     const other = within ? x.op('xor', [lane, x.number('u32', this.#random.below(subgroup))])
       : x.op('rem', [x.op('add', [lane, x.number('u32', this.#random.below(this.#lanes))]), x.number('u32', this.#lanes)])
-    const got = width === 1 ? memory.at(place(other)) : memory.load(place(other), width)
+    const got = whole ? memory.at(other) : memory.load(place(other), width as Width)
     x.pool.push({ ...value, v: got })
     wait()
   }
@@ -360,8 +362,10 @@ class Writer {
   #combine(): void {
     const x = this.#x
     const k = this.#k
-    const { subgroup } = this.#options
-    const value = x.clamp(x.value(this.#random.pick(['u32', 'i32', 'f32', 'u32x4', 'f32x2'] as const), 2), 1)
+    const { subgroup, f16 } = this.#options
+    const types: readonly DType[] = ['u32', 'i32', 'f32', 'u32x4', 'f32x2', f16 ? 'f16' : 'f32']
+    const picked = x.value(this.#random.pick(types), 2)
+    const value = isFloat(picked.v.node.dtype) ? x.clamp(picked, 1) : picked
     const { v } = value
     const add = (got: V, from: Known = value): void => { x.pool.push({ ...from, v: got }) }
     const lane = this.#random.below(subgroup)
@@ -369,9 +373,11 @@ class Writer {
       case 0: {
         const sum = k.subSum(v)
         if (!isFloat(v.node.dtype)) return add(sum)
-        const exact = value.error === 0 && value.grid <= 12
-        return add(x.clamp({ v: sum, bound: subgroup, error: exact ? 0 : subgroup * (value.error + subgroup * 2 ** -22), grid: value.grid }, 4).v,
-          { v, bound: 4, error: exact ? 0 : subgroup * (value.error + subgroup * 2 ** -22), grid: value.grid })
+        const half = scalarOf(v.node.dtype) === 'f16'
+        const exact = value.error === 0 && value.grid <= (half ? 3 : 12)
+        const error = exact ? 0 : subgroup * (value.error + subgroup * 2 ** (half ? -11 : -22))
+        const clamped = x.clamp({ v: sum, bound: subgroup, error, grid: value.grid }, 4)
+        return add(clamped.v, clamped)
       }
       case 1: return add(this.#random.chance(0.5) ? k.subMax(v) : k.subMin(v))
       case 2: return add(k.subBroadcast(v, lane))

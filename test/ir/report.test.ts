@@ -177,6 +177,13 @@ test('arguments that are missing', () => {
   expect(errorOf(() => run(copy, { y: y() }, [1.5, 1, 1])).code).toBe('bad-argument')
 })
 
+test('two names for the same bytes, one of them written', () => {
+  const copy = kernel('copy', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') }, workgroup: [4] }, ({ x, y }, k) => y.set(k.lane, x.at(k.lane)))
+  const bytes = new Uint32Array(8)
+  expect(errorOf(() => run(copy, { x: bytes.subarray(0, 5), y: bytes.subarray(4) })).message).toBe("copy: y is written and shares bytes with x; use one 'readwrite' buffer")
+  run(copy, { x: bytes.subarray(0, 4), y: bytes.subarray(4) })
+})
+
 test('a for whose step is zero', () => {
   const stuck = kernel('stuck', { params: { y: buffer('u32', 'read') } }, ({ y }, k) => k.for({ to: 4, step: y.at(0) }, () => undefined))
   expect(errorOf(() => run(stuck, { y: y() })).message).toMatch(/step 0/)

@@ -16,7 +16,8 @@ const wordPiece = createTokenizer(wordPieceMetadata('##'))
 const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c', 'd', ' ', 'é', '!', '1'), maxLength: 120 })
 /** any UTF-16 units, half surrogates too */
 const units = fc.array(fc.nat(0xffff)).map((list) => String.fromCharCode(...list))
-const anything = fc.oneof(letters, fc.string({ unit: 'binary' }), units)
+const points = fc.array(fc.nat(0x10ffff)).map((list) => String.fromCodePoint(...list))
+const anything = fc.oneof(letters, points, units)
 const repair = (text: string): string => text.replace(/\p{Surrogate}/gu, '\ufffd')
 const spell = (tokenizer: Tokenizer, ids: readonly number[]): string[] => ids.map((id) => tokenizer.tokenText(id))
 

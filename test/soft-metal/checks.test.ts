@@ -2,15 +2,12 @@
 // Lines count from 3: the harness puts two lines before a source.
 
 import { beforeEach, describe, expect, test } from 'vitest'
-import { SoftMetal, build, type Size } from './harness.ts'
-
-const { path, reason } = await build()
+import { describeSoftMetal, type Size } from './harness.ts'
 
 const ONE: Size = [1, 1, 1]
 const PARAMS = `device float* y [[buffer(0)]], uint lid [[thread_index_in_threadgroup]]`
 
-describe.skipIf(path === undefined)(`checks of soft-metal${reason ? ` (skipped: ${reason})` : ''}`, () => {
-  const metal = new SoftMetal(path ?? '')
+await describeSoftMetal('checks of soft-metal', (metal) => {
   beforeEach(() => metal.reset())
 
   /** Run a body of one kernel on a buffer of 64 floats; the error text. */

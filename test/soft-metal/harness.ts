@@ -2,6 +2,7 @@
 // For the tests of soft-metal only; the Metal device has its own table. Not a test itself.
 
 import koffi from 'koffi'
+import { describe, test } from 'vitest'
 
 type Koffi = ReturnType<typeof koffi.load>
 type Func = ReturnType<Koffi['func']>
@@ -25,6 +26,13 @@ export async function build(sanitize = false): Promise<Build> {
   const url = new URL('../../scripts/build-soft-metal.js', import.meta.url).href
   const module = (await import(url)) as { buildSoftMetal(o: { sanitize: boolean }): Promise<Build> }
   return module.buildSoftMetal({ sanitize })
+}
+
+/** A suite that runs on soft-metal, or says why it does not. */
+export async function describeSoftMetal(title: string, body: (metal: SoftMetal, path: string) => void): Promise<void> {
+  const { path, reason } = await build()
+  if (path === undefined) describe(title, () => test.skip(`soft-metal: ${reason ?? 'not built'}`, () => {}))
+  else describe(title, () => body(new SoftMetal(path), path))
 }
 
 const SIZE = koffi.struct({ width: 'uint64', height: 'uint64', depth: 'uint64' })

@@ -1,12 +1,9 @@
 // soft-metal runs kernels: the language, the collectives, the API paths. Faults are checks.test.ts.
 
-import { describe, expect, test } from 'vitest'
-import { SoftMetal, build } from './harness.ts'
+import { expect, test } from 'vitest'
+import { describeSoftMetal } from './harness.ts'
 
-const { path, reason } = await build()
-
-describe.skipIf(path === undefined)(`kernels on soft-metal${reason ? ` (skipped: ${reason})` : ''}`, () => {
-  const metal = new SoftMetal(path ?? '')
+await describeSoftMetal('kernels on soft-metal', (metal) => {
 
   test('adds two vectors', () => {
     const a = metal.buffer(Float32Array.from({ length: 100 }, (_, i) => i))

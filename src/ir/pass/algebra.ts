@@ -99,7 +99,8 @@ function simplifyTwo(into: Making, op: OpName, dtype: DType, x: Node, y: Node): 
 
 function simplifyCast(into: Making, dtype: DType, x: Node): Node | undefined {
   if (x.dtype === dtype) return x
-  if (x.op !== 'cast') return undefined
+  const isReread = x.op === 'bitcast' && isInteger((x.src[0] as Node).dtype)
+  if (x.op !== 'cast' && !isReread) return undefined
   const inner = x.src[0] as Node
   const [from, over] = [scalarOf(inner.dtype), scalarOf(x.dtype)]
   // widening from f16, or wrapping between integers, loses nothing on the way

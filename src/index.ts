@@ -1,0 +1,16 @@
+// The public face of Ingot: load a model and talk to it, or compute with tensors on a device.
+
+export { type ErrorCode, IngotError, isIngotError } from './base/error.ts'
+export type { Device, Stats } from './device/device.ts'
+export { type OpenDeviceOptions, type Opened, listDevices, open } from './device/open.ts'
+export { type FinishReason, type GenerateOptions, Generation, type GenerationResult, type GenerationStats } from './llm/generation.ts'
+export { type ChatOptions, type LoadOptions, Model, load } from './llm/model.ts'
+export type { SampleOptions } from './llm/sample.ts'
+export type { ChatMessage } from './llm/template.ts'
+export type { Tokenizer } from './llm/tokenizer/tokenizer.ts'
+export type { LoadProgress } from './llm/weights.ts'
+export { type Plan, type PlanSpec, buildPlan } from './tensor/plan.ts'
+export { Tensor } from './tensor/tensor.ts'
+export { type Gguf, openGguf, readTensor } from './weights/gguf.ts'
+export { type ByteSource, fromBlob, fromBytes, openFile } from './weights/source.ts'
+export { openUrl } from './weights/source-http.ts'
