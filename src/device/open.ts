@@ -19,6 +19,7 @@ export interface DeviceLine {
 
 export const DEVICES: readonly DeviceLine[] = [
   { name: 'webgpu', auto: 'yes', tested: true, load: async () => (await import('./webgpu/webgpu.ts')).webgpu },
+  { name: 'cpu', auto: 'yes', tested: true, load: async () => (await import('./cpu/cpu.ts')).cpu },
   { name: 'reference', auto: 'last', tested: false, load: async () => (await import('./reference/reference.ts')).reference },
   { name: 'null', auto: 'never', tested: false, load: async () => (await import('./null/null.ts')).nullDevice },
 ]

@@ -22,6 +22,8 @@ import {
 /** C of one or more kernels, one function each. */
 export interface CSource extends Source {
   readonly entries: readonly string[]
+  /** bytes of scratch that each function needs */
+  readonly scratch: readonly number[]
 }
 export interface COptions {
   /** how the prelude is included; default `prelude.h` */
@@ -74,7 +76,8 @@ const asWords = (node: Node, speaker: Speaker): Text =>
 
 const shift = (operator: string): Spelling => (node, speaker) => {
   const count = constantOf(operand(node, 1))
-  const [left, right] = spread(node, speaker)
+  const left = speaker.say(operand(node)) // alone gives the type
+  const [, right] = spread(node, speaker)
   if (count !== undefined) return binary(left, operator, atom(String(count & 31)), LEVEL.shift)
   return binary(left, operator, binary(right, '&', atom(scalarOf(node.dtype) === 'u32' ? '31u' : '31'), LEVEL.bitAnd), LEVEL.shift)
 }
@@ -222,7 +225,7 @@ export function emitC(kernels: Kernel | readonly Kernel[], options: COptions = {
   const lowered = list.map((kernel) => lower(kernel, C_TARGET))
   const entries = lowered.map(({ name }) => `ingot_${name}`)
   const text = [`#include "${options.prelude ?? 'prelude.h'}"`, '', ...lowered.flatMap((kernel) => [...writeFunction(kernel), ''])].join('\n')
-  return { text, entry: entries[0] ?? '', entries }
+  return { text, entry: entries[0] ?? '', entries, scratch: lowered.map((kernel) => placeShared(kernel).bytes) }
 }
 
 /** Bytes of scratch that the function of a kernel needs. */
@@ -250,9 +253,9 @@ function writeFunction(kernel: Kernel): string[] {
   ]
   const axes = (['x', 'y', 'z'] as const).filter((axis) => body.indices.has(`workgroup.${axis}`))
   const unused = [
-    ...(buffersOf(kernel).length === 0 ? ['buffers'] : []), ...(body.uniforms.size === 0 ? ['uniforms'] : []),
+    ...(buffersOf(kernel).some(({ name }) => body.memories.has(name)) ? [] : ['buffers']), ...(body.uniforms.size === 0 ? ['uniforms'] : []),
     ...(axes.length === 0 && ![...body.indices].some((name) => name.startsWith('grid.')) ? ['grid'] : []),
-    ...(kernel.shared.length === 0 ? ['scratch'] : []),
+    ...(kernel.shared.some(({ name }) => body.memories.has(name)) ? [] : ['scratch']),
   ]
   if (unused.length > 0) lines.push(`  ${unused.map((name) => `(void)${name};`).join(' ')}`)
   lines.push(...body.tables.map((table) => `  ${tableLine(table)}`), ...memoryLines(kernel, body).map((line) => `  ${line}`))

@@ -273,6 +273,7 @@ class Writer implements Speaker {
   #set(statement: Node, previous: Node | undefined): void {
     if (!this.#live.has(idOf(statement)) || (previous !== undefined && this.#takesOver(statement, previous))) return
     const isTarget = (node: Node): boolean => node.op === 'get' && idOf(node) === idOf(statement)
+    if (isTarget(statement.src[0] as Node)) return
     this.#assign(this.#local(idOf(statement)), statement.src[0] as Node, isTarget)
   }
 

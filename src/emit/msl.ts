@@ -51,7 +51,8 @@ const reinterpret = (node: Node, speaker: Speaker): Text => atom(`as_type<${type
 
 const shift = (operator: string): Spelling => (node, speaker) => {
   const count = constantOf(operand(node, 1))
-  const [left, right] = spread(node, speaker)
+  const left = speaker.say(operand(node)) // alone gives the type
+  const [, right] = spread(node, speaker)
   if (count !== undefined) return binary(left, operator, atom(String(count & 31)), LEVEL.shift)
   return binary(left, operator, binary(right, '&', atom('31'), LEVEL.bitAnd), LEVEL.shift)
 }

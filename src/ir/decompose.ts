@@ -129,19 +129,20 @@ function bytes(x: U32): U32[] {
 function dot(first: (x: U32, at: number) => I32): Decomposition {
   return (maker, _node, [a, b, sum]) => {
     const [x, y] = [new Value<'u32'>(maker, a as Node).as('u32'), new Value<'u32'>(maker, b as Node).as('u32')]
-    return [0, 8, 16, 24].reduce((total, at) => total.add(first(x, at).mul(signedByte(y, at))), new Value<'i32'>(maker, sum as Node)).node
+    const products = [0, 8, 16, 24].map((at) => first(x, at).mul(signedByte(y, at)))
+    return products.reduce((total, product) => total.add(product), new Value<'i32'>(maker, sum as Node)).node
   }
 }
 
 /** Sixteen bytes are four words: choose the word, then shift the byte down. */
 function lookup(x: U32, table: readonly number[]): U32 {
-  const words = [0, 4, 8, 12].map((at) => table.slice(at, at + 4).reduce((word, byte, lane) => word + ((byte & 255) * 2 ** (8 * lane)), 0))
-  const [w0, w1, w2, w3] = words.map((word) => like(x, word) as U32) as [U32, U32, U32, U32]
+  const word = (from: number): U32 =>
+    like(x, table.slice(from, from + 4).reduce((sum, byte, lane) => sum + ((byte & 255) * 2 ** (8 * lane)), 0)) as U32
+  const [w0, w1, w2, w3] = [word(0), word(4), word(8), word(12)]
   return bytes(x).map((index, lane) => {
     const low = index.lt(4).select(w0, w1)
     const high = index.lt(12).select(w2, w3)
-    const word = index.lt(8).select(low, high)
-    return word.shr(index.and(3).shl(3)).and(255).shl(8 * lane)
+    return index.lt(8).select(low, high).shr(index.and(3).shl(3)).and(255).shl(8 * lane)
   }).reduce((all, byte) => all.or(byte))
 }
 

@@ -77,7 +77,9 @@ function refuseOverlap(kernel: Kernel, { buffers }: Dispatch): void {
       const b = buffers[other]
       if (other === name || b === undefined || a.buffer !== b.buffer) continue
       if (a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength) {
-        throw new IngotError('bad-argument', `${name} is written and shares bytes with ${other}`, { op: kernel.name, hint: "use one 'readwrite' buffer" })
+        throw new IngotError('bad-argument', `${name} is written and shares bytes with ${other}`, {
+          op: kernel.name, hint: "use one 'readwrite' buffer",
+        })
       }
     }
   }

@@ -29,7 +29,9 @@ export function printKernel(kernel: Kernel): string {
   const size = kernel.workgroup.filter((_, axis) => axis === 0 || kernel.workgroup.slice(axis).some((rest) => rest !== 1))
   const head = `kernel ${kernel.name}(${kernel.params.map(printParam).join(', ')}) workgroup ${size.join('x')}`
   const lines = [`${head}${kernel.subgroup > 0 ? ` subgroup ${kernel.subgroup}` : ''} {`]
-  for (const { name, storage, length, atomic } of kernel.shared) lines.push(`  shared ${name}: ${atomic ? 'atomic ' : ''}${storage}[${length}]`)
+  for (const { name, storage, length, atomic } of kernel.shared) {
+    lines.push(`  shared ${name}: ${atomic ? 'atomic ' : ''}${storage}[${length}]`)
+  }
   const printer = new Printer(kernel)
   printer.block(kernel.body, '  ')
   return [...lines, ...printer.lines, '}', ''].join('\n')
@@ -211,7 +213,8 @@ class Printer {
     const memory = this.#kernel === undefined ? undefined : memoryOf(this.#kernel, String(mem))
     if (memory === undefined) return ''
     const element = registerOf(memory.storage)
-    const natural = node.op === 'tileLoad' ? `${memory.storage}t` : width === undefined ? element : vector(scalarOf(element), width as 2)
+    const natural = node.op === 'tileLoad' ? `${memory.storage}t`
+      : width === undefined ? element : vector(scalarOf(element), width as 2)
     return node.dtype === natural ? '' : `:${node.dtype}`
   }
 }

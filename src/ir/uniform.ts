@@ -133,11 +133,14 @@ class Flow {
         for (const branch of node.src.slice(1)) this.#block(branch, Math.max(control, level), loop)
         return undefined
       case 'for': {
-        const inner = [second, third].reduce((worst, bound) => Math.max(worst, bound === undefined ? 0 : this.level(bound)), Math.max(control, level))
+        const ofBound = (bound: Node | undefined): number => (bound === undefined ? WORKGROUP : this.level(bound))
+        const inner = Math.max(control, level, ofBound(second), ofBound(third))
         this.#raise(idOf(), inner)
         return fourth === undefined ? undefined : this.#block(fourth, inner, undefined)
       }
-      case 'loop': return first === undefined ? undefined : this.#block(first, Math.max(control, this.#breaks.get(node) ?? WORKGROUP), node)
+      case 'loop':
+        if (first !== undefined) this.#block(first, Math.max(control, this.#breaks.get(node) ?? WORKGROUP), node)
+        return undefined
       case 'breakIf': return this.#break(loop, Math.max(control, level))
       default: return undefined
     }

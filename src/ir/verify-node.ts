@@ -49,7 +49,8 @@ function special(node: Node, kernel: Kernel): Fault | undefined {
       ? { what: 'cannot convert', got: `${first?.dtype} to ${dtype}` } : undefined
     case 'slice':
       return isCount(arg) && first !== undefined && arg + widthOf(dtype) <= widthOf(first.dtype)
-        ? undefined : { what: 'slice past the end', got: arg, wanted: `at most ${first === undefined ? 0 : widthOf(first.dtype) - widthOf(dtype)}` }
+        ? undefined
+          : { what: 'slice past the end', got: arg, wanted: `at most ${first === undefined ? 0 : widthOf(first.dtype) - widthOf(dtype)}` }
     case 'subBroadcast': case 'subShuffleXor': case 'subShuffleDown':
       return isCount(arg) && arg < Math.max(1, kernel.subgroup) ? undefined
         : { what: 'lane is not in the subgroup', got: arg, wanted: `0 to ${kernel.subgroup - 1}` }
@@ -57,11 +58,13 @@ function special(node: Node, kernel: Kernel): Fault | undefined {
     case 'tileLoad': case 'tileStore': return tileAccess(node, kernel)
     case 'atomic': return atomic(node, kernel)
     case 'let': case 'var': case 'set': return first?.dtype === 'void' ? { what: 'a statement is no value', got: first.op } : undefined
-    case 'breakIf': return first?.dtype === 'bool' ? undefined : { what: 'wrong type of a condition', got: first?.dtype, wanted: 'bool' }
+    case 'breakIf': return first?.dtype === 'bool' ? undefined
+      : { what: 'wrong type of a condition', got: first?.dtype, wanted: 'bool' }
     case 'if': return condition(node)
     case 'for': return loopBounds(node)
     case 'loop': return first?.op === 'block' ? undefined : { what: 'a loop needs a block', got: first?.op }
-    case 'barrier': return arg === 'workgroup' || arg === 'subgroup' ? undefined : { what: 'unknown barrier', got: arg, wanted: 'workgroup or subgroup' }
+    case 'barrier': return arg === 'workgroup' || arg === 'subgroup' ? undefined
+      : { what: 'unknown barrier', got: arg, wanted: 'workgroup or subgroup' }
     default: return undefined
   }
 }
@@ -79,7 +82,9 @@ function constant(dtype: DType, arg: Arg): Fault | undefined {
   const value = Number(arg)
   const limits = { i32: [-(2 ** 31), 2 ** 31], u32: [0, 2 ** 32], bool: [0, 2] } as const
   if (dtype === 'f32' || dtype === 'f16') return undefined
-  if (dtype !== 'i32' && dtype !== 'u32' && dtype !== 'bool') return { what: 'no constants of this type', got: dtype, wanted: 'a scalar' }
+  if (dtype !== 'i32' && dtype !== 'u32' && dtype !== 'bool') {
+    return { what: 'no constants of this type', got: dtype, wanted: 'a scalar' }
+  }
   const [low, high] = limits[dtype]
   return Number.isInteger(value) && value >= low && value < high ? undefined
     : { what: 'constant does not fit its type', got: value, wanted: dtype }
@@ -94,7 +99,8 @@ function index(arg: Arg, kernel: Kernel): Fault | undefined {
 export function subgroupFault({ subgroup, workgroup: [x, y, z] }: Kernel): Fault | undefined {
   if (subgroup === 0) return { what: 'the kernel states no subgroup size', hint: 'give kernel() a `subgroup`' }
   const lanes = x * y * z
-  return lanes % subgroup === 0 ? undefined : { what: 'lanes do not fill whole subgroups', got: lanes, wanted: `a multiple of ${subgroup}` }
+  return lanes % subgroup === 0 ? undefined
+    : { what: 'lanes do not fill whole subgroups', got: lanes, wanted: `a multiple of ${subgroup}` }
 }
 
 interface MemoryArg { readonly mem: string; readonly width?: Width; readonly kind?: string }
@@ -102,7 +108,9 @@ interface MemoryArg { readonly mem: string; readonly width?: Width; readonly kin
 function find(node: Node, kernel: Kernel): BufferParam | SharedArray | Fault {
   const { mem } = (node.arg ?? {}) as Partial<MemoryArg>
   const memory = mem === undefined ? undefined : memoryOf(kernel, mem)
-  if (memory === undefined) return { what: 'no such memory', got: mem, wanted: [...kernel.params, ...kernel.shared].map(({ name }) => name).join(', ') }
+  if (memory === undefined) {
+    return { what: 'no such memory', got: mem, wanted: [...kernel.params, ...kernel.shared].map(({ name }) => name).join(', ') }
+  }
   if (isShared(memory)) return memory
   const writes = node.op === 'store' || node.op === 'tileStore' || node.op === 'atomic'
   if (writes && memory.role === 'read') return { what: `${mem} is only for reading`, hint: "declare it 'readwrite'" }
@@ -140,7 +148,8 @@ function tileAccess(node: Node, kernel: Kernel): Fault | undefined {
   if (storage !== 'f32' && storage !== 'f16') return { what: 'tiles live in f32 and f16 memory', got: storage }
   if (node.src[0]?.dtype !== 'u32' || node.src[1]?.dtype !== 'u32') return { what: 'index and row length must be u32' }
   const dtype = node.op === 'tileLoad' ? node.dtype : node.src[2]?.dtype
-  return dtype === `${storage}t` || (dtype === 'f32t' && storage === 'f16') ? undefined : { what: `${memory.name} holds ${storage}`, got: dtype, wanted: `${storage}t` }
+  return dtype === `${storage}t` || (dtype === 'f32t' && storage === 'f16') ? undefined
+    : { what: `${memory.name} holds ${storage}`, got: dtype, wanted: `${storage}t` }
 }
 
 function atomic(node: Node, kernel: Kernel): Fault | undefined {
@@ -148,7 +157,9 @@ function atomic(node: Node, kernel: Kernel): Fault | undefined {
   if ('what' in memory) return memory
   const { kind } = node.arg as unknown as MemoryArg
   const scalar = storageScalar(memory.storage)
-  if (memory.storage !== 'i32' && memory.storage !== 'u32') return { what: 'atomics work on i32 and u32 memory', got: memory.storage }
+  if (memory.storage !== 'i32' && memory.storage !== 'u32') {
+    return { what: 'atomics work on i32 and u32 memory', got: memory.storage }
+  }
   if (!(ATOMICS as readonly unknown[]).includes(kind)) return { what: 'unknown atomic', got: kind, wanted: ATOMICS.join(', ') }
   if (!memory.atomic) return { what: `${memory.name} is not marked atomic` }
   return node.src[1]?.dtype === scalar && node.dtype === scalar ? undefined
@@ -163,7 +174,9 @@ function condition({ src }: Node): Fault | undefined {
 
 function loopBounds({ src }: Node): Fault | undefined {
   const bounds = src.slice(0, 3)
-  if (bounds.some(({ dtype }) => dtype !== 'u32')) return { what: 'bounds must be u32', got: bounds.map(({ dtype }) => dtype).join(', ') }
+  if (bounds.some(({ dtype }) => dtype !== 'u32')) {
+    return { what: 'bounds must be u32', got: bounds.map(({ dtype }) => dtype).join(', ') }
+  }
   const step = src[2]
   if (step?.op === 'const' && !(Number(step.arg) > 0)) return { what: 'step must be above 0', got: step.arg }
   return src[3]?.op === 'block' ? undefined : { what: 'a for needs a block', got: src[3]?.op }

@@ -5,13 +5,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type CSource, scratchBytes } from '../../src/emit/c.ts'
+import type { CSource } from '../../src/emit/c.ts'
 import type { Dispatch } from '../../src/ir/interpret.ts'
 import { type Kernel, buffersOf, packUniforms } from '../../src/ir/kernel.ts'
 
 const PRELUDE = join(import.meta.dirname, '../../native/cpu')
 const FLAGS = [
-  '-std=gnu11', '-O2', '-fwrapv', '-fno-strict-aliasing', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math', '-Wno-psabi',
+  '-std=gnu11', '-fwrapv', '-fno-strict-aliasing', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math', '-Wno-psabi',
   '-Wall', '-Wextra', '-Werror',
 ]
 
@@ -41,11 +41,11 @@ export interface Library extends Disposable {
 }
 
 /** Compiles without running. */
-export function compile(source: CSource, compiler: string, march: string, folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))): string {
+export function compile(source: CSource, compiler: string, march: string, extra = ['-O2'], folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))): string {
   const library = join(folder, 'kernels.so')
   writeFileSync(join(folder, 'kernels.c'), source.text)
   try {
-    execFileSync(compiler, [...FLAGS, `-march=${march}`, `-I${PRELUDE}`, '-shared', '-fPIC', '-Wl,-z,defs', '-o', library, join(folder, 'kernels.c')], { stdio: 'pipe' })
+    execFileSync(compiler, [...FLAGS, ...extra, `-march=${march}`, `-I${PRELUDE}`, '-shared', '-fPIC', '-Wl,-z,defs', '-o', library, join(folder, 'kernels.c')], { stdio: 'pipe' })
   } catch (error) {
     throw new Error(`${compiler} -march=${march}: ${String((error as { stderr?: Buffer }).stderr).slice(0, 4000)}`, { cause: error })
   }
@@ -53,9 +53,9 @@ export function compile(source: CSource, compiler: string, march: string, folder
 }
 
 /** `-Wl,-z,defs` above makes a call into libm fail to link. */
-export function build(source: CSource, compiler: string, march: string): Library {
+export function build(source: CSource, compiler: string, march: string, extra = ['-O2']): Library {
   const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
-  const path = compile(source, compiler, march, folder)
+  const path = compile(source, compiler, march, extra, folder)
   const koffi = createRequire(import.meta.url)('koffi') as {
     load(path: string): { func(prototype: string): (...values: unknown[]) => void; unload(): void }
     address(value: unknown): bigint
@@ -65,7 +65,7 @@ export function build(source: CSource, compiler: string, march: string): Library
     run(kernel, { buffers, uniforms = {}, grid }) {
       const call = library.func(`void ingot_${kernel.name}(void *buffers, void *uniforms, void *grid, uint32_t begin, uint32_t end, void *scratch)`)
       const pointers = BigUint64Array.from(buffersOf(kernel), ({ name }) => koffi.address(buffers[name]))
-      const scratch = new Uint8Array(scratchBytes(kernel) + 64)
+      const scratch = new Uint8Array((source.scratch[source.entries.indexOf(`ingot_${kernel.name}`)] ?? 0) + 64)
       const start = (64 - Number(koffi.address(scratch) % 64n)) % 64
       const groups = grid[0] * grid[1] * grid[2]
       const split = groups >> 1 // two calls, as two threads would make

@@ -8,6 +8,7 @@ import { narrow } from '../../src/ir/pass/narrow.ts'
 import { serialize } from '../../src/ir/pass/serialize.ts'
 import { tile } from '../../src/ir/pass/tile.ts'
 import { printKernel } from '../../src/ir/print.ts'
+import type { Value } from '../../src/ir/value.ts'
 import { SAMPLES } from './pass-kernels.ts'
 import { errorOf } from './run.ts'
 import { LOOPS, POOR, RICH, TARGETS, WORDS } from './target.ts'
@@ -90,7 +91,7 @@ test('5,000 nodes are lowered quickly', () => {
   const big = kernel('big', { params: { a: buffer('f32', 'read'), h: buffer('f16', 'read'), out: buffer('f32', 'write'), n: uniform('u32') }, workgroup: [64] }, ({ a, h, out, n }, k) => {
     const at = k.globalId.x
     k.for({ to: n }, (i) => {
-      let sum = a.at(i)
+      let sum: Value<'f32'> = a.at(i)
       for (let j = 0; j < 420; j++) sum = sum.add(a.at(at.mul(n).add(i).add(j)).mul(h.at(at.add(j)).to('f32')))
       out.set(at, sum)
       k.barrier()

@@ -1,13 +1,14 @@
 // Random kernels that are legal, free of races and well conditioned, for comparing targets with the interpreter. The same seed
 // and options always give the same kernel. Every lane writes its own elements of the outputs; what lanes exchange goes through
 // shared memory between barriers, subgroup operations or atomics whose order does not matter.
-import { type DType, type Scalar, type Storage, type Width, isFloat, registerOf, scalarOf, storageBytes, storageScalar, vector, widthOf } from '../../src/base/dtype.ts'
-import { IngotError } from '../../src/base/error.ts'
+import { type DType, type Storage, type Width, isFloat, registerOf, scalarOf, storageScalar, vector, widthOf } from '../../src/base/dtype.ts'
 import { type ParamSpec, type Scope, type Var, buffer, kernel, uniform } from '../../src/ir/author.ts'
-import { HALVES, encodeHalf } from '../../src/ir/interpret/half.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import type { AtomicKind } from '../../src/ir/op.ts'
+import { type RandomOutput, fill } from './random-data.ts'
 import { Expressions, type Input, type Known, Random, type V } from './random-value.ts'
+
+export { type RandomOutput, compareOutputs } from './random-data.ts'
 
 export interface RandomOptions {
   /** lanes of a subgroup; 0 (the default): no subgroup operations */
@@ -24,13 +25,6 @@ export interface RandomOptions {
   readonly tiles?: boolean
   /** statements, about; 12 if not given */
   readonly size?: number
-}
-
-export interface RandomOutput {
-  readonly name: string
-  readonly storage: Storage
-  /** how far a float may be off, by element modulo this list's length */
-  readonly tolerance: readonly number[]
 }
 
 export interface RandomKernel {
@@ -99,12 +93,12 @@ class Writer {
   }
 
   #shape(subgroup: number, most: number): readonly [number, number, number] {
-    const { pick, chance, below } = { pick: this.#random.pick.bind(this.#random), chance: this.#random.chance.bind(this.#random), below: this.#random.below.bind(this.#random) }
-    if (subgroup > 0) return [subgroup, pick([1, 2, 3].filter((count) => count === 1 || count * subgroup <= most)), 1]
-    if (chance(0.15)) return [1, 1, 1]
-    const x = pick([1, 2, 4, 5, 8, 16, 32, 64].filter((size) => size <= most))
-    const y = 1 + below(Math.max(1, Math.min(3, Math.floor(most / x))))
-    return [x, y, chance(0.2) && 2 * x * y <= most ? 2 : 1]
+    const random = this.#random
+    if (subgroup > 0) return [subgroup, random.pick([1, 2, 3].filter((count) => count === 1 || count * subgroup <= most)), 1]
+    if (random.chance(0.15)) return [1, 1, 1]
+    const x = random.pick([1, 2, 4, 5, 8, 16, 32, 64].filter((size) => size <= most))
+    const y = 1 + random.below(Math.max(1, Math.min(3, Math.floor(most / x))))
+    return [x, y, random.chance(0.2) && 2 * x * y <= most ? 2 : 1]
   }
 
   write(): RandomKernel {
@@ -406,44 +400,5 @@ class Writer {
     const groups = this.#lanes / this.#options.subgroup
     const group = x.op('add', [x.op('mul', [x.op('div', [this.#global, number(this.#lanes)]), number(groups)]), k.subgroupId as unknown as V])
     this.#memory.tile!.setTile(x.op('mul', [k.subBroadcast(group, 0), number(64)]), number(8), sum as unknown as V)
-  }
-}
-
-/** Random elements: floats on the grid 1/16 within 4, integers anything. Padded to whole words. */
-function fill(storage: Storage, length: number, seed: number): Uint8Array {
-  const random = new Random(seed)
-  const bytes = new Uint8Array(Math.ceil((length * storageBytes(storage)) / 4) * 4)
-  const scalar: Scalar | string = storageScalar(storage)
-  const float = (): number => (random.below(129) - 64) / 16
-  if (scalar === 'f32') new Float32Array(bytes.buffer).forEach((_, at, cells) => { cells[at] = float() })
-  else if (scalar === 'f16') new Uint16Array(bytes.buffer).forEach((_, at, cells) => { cells[at] = encodeHalf(float()) })
-  else new Uint32Array(bytes.buffer).forEach((_, at, cells) => { cells[at] = random.word() })
-  return bytes
-}
-
-/** Throws `wrong-result` at the first element that differs: integers by any bit, floats by more than the output's tolerance. */
-export function compareOutputs(
-  expected: Readonly<Record<string, Uint8Array>>, actual: Readonly<Record<string, Uint8Array>>, outputs: readonly RandomOutput[],
-): void {
-  for (const { name, storage, tolerance } of outputs) {
-    const [want, got] = [numbers(storage, expected[name]!), numbers(storage, actual[name]!)]
-    const width = widthOf(storage)
-    const floats = isFloat(registerOf(storage))
-    for (let at = 0; at < want.length; at++) {
-      const [a, b] = [want[at]!, got[at]!]
-      const most = floats ? 1e-6 + 2 * tolerance[Math.floor(at / width) % tolerance.length]! + Math.abs(a) * (storageScalar(storage) === 'f16' ? 2 ** -10 : 2 ** -21) : 0
-      if (a === b || Math.abs(a - b) <= most || (Number.isNaN(a) && Number.isNaN(b))) continue
-      throw new IngotError('wrong-result', `${name}[${Math.floor(at / width)}] differs`, { op: storage, got: b, wanted: `${a}${floats ? ` within ${most}` : ''}` })
-    }
-  }
-}
-
-function numbers(storage: Storage, { buffer, byteOffset, byteLength }: Uint8Array): ArrayLike<number> {
-  switch (storageScalar(storage)) {
-    case 'f32': return new Float32Array(buffer, byteOffset, byteLength / 4)
-    case 'f16': return Float32Array.from(new Uint16Array(buffer, byteOffset, byteLength / 2), (bits) => HALVES[bits]!)
-    case 'u8': case 'i8': return new Uint8Array(buffer, byteOffset, byteLength)
-    case 'u16': case 'i16': return new Uint16Array(buffer, byteOffset, byteLength / 2)
-    default: return new Uint32Array(buffer, byteOffset, byteLength / 4)
   }
 }

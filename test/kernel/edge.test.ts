@@ -1,7 +1,7 @@
 // What random numbers do not reach: NaN and infinities, masked rows, large angles, accuracy of the special functions, bad
 // parameters, and maps and reductions of random shapes.
 
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
 import { cacheWrite } from '../../src/kernel/cache.ts'
@@ -124,16 +124,16 @@ describe('random shapes', () => {
       fc.array(fc.boolean(), { minLength: sizes.length, maxLength: sizes.length }),
     ))
     fc.assert(fc.property(params, caps, ([sizes, order, repeated], form) => {
-      const permuted = new Array<number>(sizes.length).fill(0)
+      const permuted = sizes.map(() => 0)
       let step = 1
       for (const axis of order) {
         permuted[axis] = step
         step *= sizes[axis]!
       }
       const contiguous = sizes.map((_, axis) => sizes.slice(axis + 1).reduce((product, size) => product * size, 1))
-      const inputs = [permuted, contiguous.map((stride, axis) => (repeated[axis] === true ? 0 : stride))]
+      const inputs = [permuted, contiguous.map((stride, axis) => (repeated[axis] === true ? 0 : stride))].map((strides) => ({ type: 'f32', strides } as const))
       const expr: MapExpr = { op: 'sub', args: [{ input: 0 }, { input: 1 }] }
-      expect(failuresOf(map, { expr, type: 'f32', shape: sizes, inputs: inputs.map((strides) => ({ type: 'f32', strides })) }, form)).toEqual([])
+      expect(failuresOf(map, { expr, type: 'f32', shape: sizes, inputs }, form)).toEqual([])
     }), { numRuns: 60 })
   })
 

@@ -10,25 +10,38 @@ const PARAMS = `device float* y [[buffer(0)]], uint lid [[thread_index_in_thread
 await describeSoftMetal('checks of soft-metal', (metal) => {
   beforeEach(() => metal.reset())
 
-  /** Run a body of one kernel on a buffer of 64 floats; the error text. */
-  const fault = (body: string, threads = 64, before = ''): string => {
-    const y = metal.buffer(256)
-    const run = metal.dispatch(`${before}kernel void planted(${PARAMS}) {\n${body}\n}`, 'planted', [y], ONE, [threads, 1, 1])
-    metal.release(y)
-    expect(run.status).toBe(run.error === '' ? 4 : 5)
-    return run.error
+  /**
+   * Run each body as a kernel on a buffer of 64 floats, all compiled as one library; the error texts. Every body begins on
+   * line 4, whatever comes before it.
+   */
+  const faults = (threads: number, ...bodies: string[]): string[] => {
+    const source = bodies.map((body, i) => `#line 3\nkernel void planted${i}(${PARAMS}) {\n${body}\n}`).join('\n')
+    return bodies.map((_, i) => {
+      const y = metal.buffer(256)
+      const run = metal.dispatch(source, `planted${i}`, [y], ONE, [threads, 1, 1])
+      metal.release(y)
+      expect(run.status).toBe(run.error === '' ? 4 : 5)
+      return run.error
+    })
   }
 
   describe('in kernels', () => {
     test('access outside a buffer', () => {
-      expect(fault('y[lid * 2] = 1.0;')).toBe(
-        "kernel 'planted', program_source:4: out of bounds: write of 4 bytes at offset 256 of buffer(0) 'y', whose length is 256; " +
+      const [past, before, wide, moved, shared] = faults(
+        33,
+        'y[lid * 2] = 1.0;',
+        'if (lid > 0) return;\nfloat x = y[int(lid) - 1];\ny[0] = x;',
+        '\n*(device packed_float4*)(y + 61) = packed_float4(1.0);',
+        'device float* p = y + 64;\n*p += 1.0;',
+        'threadgroup float t[4];\nt[lid] = 1.0;\ny[lid] = 1.0;',
+      )
+      expect(past).toBe(
+        "kernel 'planted0', program_source:4: out of bounds: write of 4 bytes at offset 256 of buffer(0) 'y', whose length is 256; " +
           'thread (32, 0, 0) of threadgroup (0, 0, 0)')
-      expect(fault('float x = y[int(lid) - 1];\ny[0] = x;', 1)).toMatch(/:4: out of bounds: read of 4 bytes at offset -4/)
-      expect(fault('\n*(device packed_float4*)(y + 61) = packed_float4(1.0);', 1)).toMatch(/:5: out of bounds: write of 16 bytes at offset 244/)
-      expect(fault('device float* p = y + 64;\n*p += 1.0;', 1)).toMatch(/:\d: out of bounds: read of 4 bytes at offset 256/)
-      expect(fault('threadgroup float t[4];\nt[lid] = 1.0;\ny[lid] = 1.0;', 5)).toMatch(
-        /:5: out of bounds: write of 4 bytes at offset 16 of threadgroup memory, whose length is 16; thread \(4, 0, 0\)/)
+      expect(before).toMatch(/:5: out of bounds: read of 4 bytes at offset -4/)
+      expect(wide).toMatch(/:5: out of bounds: write of 16 bytes at offset 244/)
+      expect(moved).toMatch(/:4: out of bounds: read of 4 bytes at offset 256/)
+      expect(shared).toMatch(/:5: out of bounds: write of 4 bytes at offset 16 of threadgroup memory, whose length is 16; thread \(4, 0, 0\)/)
     })
 
     test('a constant argument larger than what is bound', () => {
@@ -37,53 +50,64 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
     })
 
     test('misaligned access', () => {
-      expect(fault('*(device float4*)(y + 1) = float4(1.0);', 1)).toMatch(/:4: misaligned write at offset 4 of buffer\(0\)/)
+      expect(faults(1, '*(device float4*)(y + 1) = float4(1.0);')[0]).toMatch(/:4: misaligned write at offset 4 of buffer\(0\)/)
     })
 
     test('threadgroup races', () => {
-      const exchange = (barrier: string) => fault(`threadgroup float t[64];\nt[lid] = 1.0;\n${barrier}\ny[lid] = t[63 - lid];`)
-      expect(exchange('')).toMatch(/kernel 'planted', program_source:7: (threadgroup race: read of .* wrote|uninitialised read)/)
-      expect(exchange('threadgroup_barrier(mem_flags::mem_threadgroup);')).toBe('')
-      expect(exchange('simdgroup_barrier(mem_flags::mem_threadgroup);')).toMatch(/threadgroup race|uninitialised/)
-      expect(fault('threadgroup float t[1];\nt[0] = float(lid);\ny[lid] = 0.0;')).toMatch(
+      const tg = 'threadgroup_barrier(mem_flags::mem_threadgroup);'
+      const sg = 'simdgroup_barrier(mem_flags::mem_threadgroup);'
+      const exchange = (barrier: string) => `threadgroup float t[64];\nt[lid] = 1.0;\n${barrier}\ny[lid] = t[63 - lid];`
+      // The cell is read by its neighbour before it is overwritten.
+      const late = (barrier: string) => `threadgroup float t[64];\nt[lid] = 1.0;\n${tg}\nfloat v = t[lid ^ 1u];\n${barrier}\nt[lid] = v;\ny[lid] = v;`
+      const [none, group, simd, same, lateNone, lateSimd] = faults(
+        64, exchange(''), exchange(tg), exchange(sg), 'threadgroup float t[1];\nt[0] = float(lid);\ny[lid] = 0.0;', late(''), late(sg))
+      expect(none).toMatch(/kernel 'planted0', program_source:7: (threadgroup race: read of .* wrote|uninitialised read)/)
+      expect(group).toBe('')
+      expect(simd).toMatch(/threadgroup race|uninitialised/)
+      expect(same).toMatch(
         /:5: threadgroup race: write of 4 bytes at offset 0 of threadgroup memory that thread \(0, 0, 0\) wrote with no barrier between; thread \(1, 0, 0\)/)
-      // Write after read: the second half is read by others before it is overwritten.
-      const late = (barrier: string) => fault(`threadgroup float t[64];\nt[lid] = 1.0;\nthreadgroup_barrier(mem_flags::mem_threadgroup);
-        float v = t[lid ^ 1u];\n${barrier}\nt[lid] = v;\ny[lid] = v;`)
-      expect(late('')).toMatch(/:[79]: threadgroup race: (write|read) of 4 bytes at offset \d+ of threadgroup memory that thread \(\d+, 0, 0\) (read|wrote)/)
-      expect(late('simdgroup_barrier(mem_flags::mem_threadgroup);')).toBe('')
+      expect(lateNone).toMatch(/:[79]: threadgroup race: (write|read) of 4 bytes at offset \d+ of threadgroup memory that thread \(\d+, 0, 0\) (read|wrote)/)
+      expect(lateSimd).toBe('')
     })
 
-    test('threadgroup atomics do not race with each other, but with plain access', () => {
-      const count = (end: string) => fault(`threadgroup atomic_uint n;\nif (lid == 0) atomic_store_explicit(&n, 0u, memory_order_relaxed);
-        threadgroup_barrier(mem_flags::mem_threadgroup);\natomic_fetch_add_explicit(&n, 1u, memory_order_relaxed);\n${end}
-        if (lid == 0) y[0] = float(atomic_load_explicit(&n, memory_order_relaxed));`)
-      expect(count('threadgroup_barrier(mem_flags::mem_threadgroup);')).toBe('')
-      expect(fault(`threadgroup uint n[1];\nif (lid == 0) n[0] = 0u;
-        atomic_fetch_add_explicit((threadgroup atomic_uint*)n, 1u, memory_order_relaxed);\ny[lid] = 0.0;`)).toMatch(/:6: threadgroup race: atomic access/)
+    test('threadgroup atomics race with plain access, not with each other', () => {
+      const [atomic, mixed] = faults(
+        64,
+        `threadgroup atomic_uint n;\nif (lid == 0) atomic_store_explicit(&n, 0u, memory_order_relaxed);
+        threadgroup_barrier(mem_flags::mem_threadgroup);\natomic_fetch_add_explicit(&n, 1u, memory_order_relaxed);
+        threadgroup_barrier(mem_flags::mem_threadgroup);\nif (lid == 0) y[0] = float(atomic_load_explicit(&n, memory_order_relaxed));`,
+        `threadgroup uint n[1];\nif (lid == 0) n[0] = 0u;
+        atomic_fetch_add_explicit((threadgroup atomic_uint*)n, 1u, memory_order_relaxed);\ny[lid] = 0.0;`,
+      )
+      expect(atomic).toBe('')
+      expect(mixed).toMatch(/:6: threadgroup race: atomic access/)
     })
 
     test('uninitialised threadgroup reads', () => {
-      expect(fault('threadgroup float t[64];\nif (lid < 60) t[lid] = 1.0;\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = t[lid];')).toMatch(
-        /:7: uninitialised read of 4 bytes at offset 252 of threadgroup memory; thread \(63, 0, 0\)/)
+      const body = 'threadgroup float t[64];\nif (lid < 60) t[lid] = 1.0;\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = t[lid];'
+      expect(faults(64, body)[0]).toMatch(/:7: uninitialised read of 4 bytes at offset 252 of threadgroup memory; thread \(63, 0, 0\)/)
     })
 
     test('divergent barriers', () => {
-      expect(fault('if (lid < 32) threadgroup_barrier(mem_flags::mem_threadgroup);\nelse threadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = 0.0;')).toMatch(
-        /:5: divergent barrier: threadgroup_barrier while thread \(0, 0, 0\) waits in another at line 4/)
-      expect(fault('if (lid == 63) return;\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = 0.0;')).toMatch(
-        /:5: divergent barrier: .*returned.*; thread \(63, 0, 0\)/)
-      expect(fault('if (lid == 0) return;\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = 0.0;')).toMatch(
-        /:5: divergent barrier: threadgroup_barrier after thread \(0, 0, 0\) returned/)
+      const barrier = 'threadgroup_barrier(mem_flags::mem_threadgroup);'
+      const [apart, last, first] = faults(
+        64, `if (lid < 32) ${barrier}\nelse ${barrier}\ny[lid] = 0.0;`, `if (lid == 63) return;\n${barrier}\ny[lid] = 0.0;`, `if (lid == 0) return;\n${barrier}\ny[lid] = 0.0;`)
+      expect(apart).toMatch(/:5: divergent barrier: threadgroup_barrier while thread \(0, 0, 0\) waits in another at line 4/)
+      expect(last).toMatch(/:5: divergent barrier: .*returned.*; thread \(63, 0, 0\)/)
+      expect(first).toMatch(/:5: divergent barrier: threadgroup_barrier after thread \(0, 0, 0\) returned/)
     })
 
     test('divergent collectives', () => {
-      expect(fault('float v = 0.0;\nif (lid & 1) v = simd_sum(1.0f);\nelse v = simd_max(1.0f);\ny[lid] = v;')).toMatch(
-        /:5: divergent collective: simd_sum while thread \(0, 0, 0\) of the same simdgroup waits in simd_max at line 6; thread \(1, 0, 0\)/)
-      expect(fault('float v = 0.0;\nif (lid < 8) v = simd_sum(1.0f);\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = v;')).toMatch(
-        /divergent collective: threadgroup_barrier while thread \(0, 0, 0\) waits in simd_sum at line 5/)
+      const [ops, mixed, left] = faults(
+        64,
+        'float v = 0.0;\nif (lid & 1) v = simd_sum(1.0f);\nelse v = simd_max(1.0f);\ny[lid] = v;',
+        'float v = 0.0;\nif (lid < 8) v = simd_sum(1.0f);\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = v;',
+        'if (lid >= 8) return;\ny[lid] = simd_sum(1.0f);',
+      )
+      expect(ops).toMatch(/:5: divergent collective: simd_sum while thread \(0, 0, 0\) of the same simdgroup waits in simd_max at line 6; thread \(1, 0, 0\)/)
+      expect(mixed).toMatch(/divergent collective: threadgroup_barrier while thread \(0, 0, 0\) waits in simd_sum at line 5/)
       // A lane that returned has left the simdgroup: the others go on without it.
-      expect(fault('if (lid >= 8) return;\ny[lid] = simd_sum(1.0f);')).toBe('')
+      expect(left).toBe('')
     })
 
     test('values from lanes that do not exist show', () => {

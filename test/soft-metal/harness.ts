@@ -6,6 +6,7 @@ import { describe, test } from 'vitest'
 
 type Koffi = ReturnType<typeof koffi.load>
 type Func = ReturnType<Koffi['func']>
+type Type = Parameters<typeof koffi.sizeof>[0]
 type Id = bigint | null
 
 interface Build {
@@ -31,15 +32,20 @@ export async function build(sanitize = false): Promise<Build> {
 /** A suite that runs on soft-metal, or says why it does not. */
 export async function describeSoftMetal(title: string, body: (metal: SoftMetal, path: string) => void): Promise<void> {
   const { path, reason } = await build()
-  if (path === undefined) describe(title, () => test.skip(`soft-metal: ${reason ?? 'not built'}`, () => {}))
-  else describe(title, () => body(new SoftMetal(path), path))
+  const skipped = () => {
+    test('soft-metal is built', (context) => context.skip(reason))
+  }
+  const suite = (library: string) => () => {
+    body(new SoftMetal(library), library)
+  }
+  describe(`${title}`, path === undefined ? skipped : suite(path))
 }
 
 const SIZE = koffi.struct({ width: 'uint64', height: 'uint64', depth: 'uint64' })
 const RANGE = koffi.struct({ location: 'uint64', length: 'uint64' })
 
 // Objective-C encodings to koffi types. `^@` is an NSError** that the caller reads back.
-const TYPES: Record<string, Parameters<Koffi['func']>[1]> = {
+const TYPES: Record<string, Type> = {
   'v': 'void', '@': 'void *', ':': 'void *', 'Q': 'uint64', 'q': 'int64', 'i': 'int32', 'C': 'uint8', 'B': 'bool', 'd': 'double', '*': 'str',
   '^v': 'void *', '^@': 'void *', '^Q': 'void *', '{MTLSize=QQQ}': SIZE, '{_NSRange=QQ}': RANGE,
 }

@@ -7,7 +7,7 @@ import type { Executor, Job } from './executor.ts'
 import type { Heap } from './heap.ts'
 import { CONTROL, ENTRY, ENTRY_BYTES, JOB, RING, slotOf } from './layout.ts'
 import { buildRunner } from './runner.ts'
-import { type Thread, startThread } from './thread.ts'
+import { type Thread, isNode, startThread } from './thread.ts'
 
 interface Pending extends Job {
   resolve(): void
@@ -19,6 +19,8 @@ const waitAsync = (Atomics as { readonly waitAsync?: WaitAsync }).waitAsync
 /** Threads that die this often without finishing a job will not do better. */
 const MOST_DEATHS = 3
 const KEEP_ALIVE = 2 ** 30 // milliseconds
+
+const lost = (): IngotError => new IngotError('device-lost', 'the worker threads of the cpu device do not stay alive', { op: 'submit', hint: 'open a new one' })
 
 export class Pool implements Executor {
   readonly #heap: Heap
@@ -35,13 +37,18 @@ export class Pool implements Executor {
   #deaths = 0
   #epoch = 0
   #closed = false
-  #alive: ReturnType<typeof setInterval> | undefined
+  /** a promise that waits would let Node end the process; a timer that never fires keeps it while there is work */
+  readonly #alive: NodeJS.Timeout | undefined
+  #held = false
 
   constructor(heap: Heap, threads: number) {
     this.#heap = heap
     this.#count = threads
     this.#words = new Int32Array(heap.memory.buffer)
     this.#runner = WebAssembly.compile(buildRunner())
+    const timer = isNode() ? setInterval(() => {}, KEEP_ALIVE) : undefined
+    timer?.unref()
+    this.#alive = timer
     this.#reset()
     this.#threads = this.#start()
   }
@@ -49,7 +56,7 @@ export class Pool implements Executor {
   get pending(): number { return this.#jobs.length }
 
   run(job: Job): Promise<void> {
-    if (this.#deaths >= MOST_DEATHS) return Promise.reject(new IngotError('device-lost', 'the worker threads of the cpu device do not stay alive', { op: 'submit' }))
+    if (this.#deaths >= MOST_DEATHS) return Promise.reject(lost())
     return new Promise((resolve, reject) => {
       this.#jobs.push({ ...job, resolve, reject })
       this.#post()
@@ -60,6 +67,7 @@ export class Pool implements Executor {
     this.#closed = true
     const threads = await this.#threads
     await Promise.all(threads.map((thread) => thread.stop()))
+    clearInterval(this.#alive)
     this.#failPending(() => new IngotError('closed', 'the cpu device was closed', { op: 'submit' }))
   }
 
@@ -116,13 +124,11 @@ export class Pool implements Executor {
     return new TextDecoder().decode(this.#heap.copy(slot + JOB.text, this.#words[(slot + JOB.textBytes) >> 2] ?? 0))
   }
 
-  /** A waiting promise alone would let Node end the process; a timer that never fires keeps it. */
   #holdProcess(busy: boolean): void {
-    if (busy) this.#alive ??= setInterval(() => {}, KEEP_ALIVE)
-    else {
-      clearInterval(this.#alive)
-      this.#alive = undefined
-    }
+    if (busy === this.#held) return
+    this.#held = busy
+    if (busy) this.#alive?.ref()
+    else this.#alive?.unref()
   }
 
   #reset(): void {
@@ -133,11 +139,18 @@ export class Pool implements Executor {
   }
 
   async #start(): Promise<Thread[]> {
-    const [runner, epoch] = [await this.#runner, this.#epoch]
+    const epoch = this.#epoch
+    const runner = await this.#runner
     const { memory } = this.#heap
     const died = (reason: string): void => { if (epoch === this.#epoch) this.#restart(reason) }
-    return Promise.all(Array.from({ length: this.#count }, (_, thread) =>
-      startThread({ runner, memory, thread, threads: this.#count }, { told: () => this.#settle(), died })))
+    try {
+      return await Promise.all(Array.from({ length: this.#count }, (_, thread) =>
+        startThread({ runner, memory, thread, threads: this.#count }, { told: () => this.#settle(), died })))
+    } catch {
+      this.#deaths = MOST_DEATHS
+      this.#failPending(lost)
+      return []
+    }
   }
 
   #restart(reason: string): void {

@@ -144,7 +144,9 @@ class Compiler {
     return (mask) => {
       if (mask.count !== state.lanes) {
         const missing = state.all.lanes.find((lane) => !mask.lanes.subarray(0, mask.count).includes(lane))
-        state.fault('bad-kernel', 'divergent barrier: not all lanes of the workgroup are here', missing, { got: `${mask.count} lanes`, wanted: state.lanes })
+        state.fault('bad-kernel', 'divergent barrier: not all lanes of the workgroup are here', missing, {
+          got: `${mask.count} lanes`, wanted: state.lanes,
+        })
       }
       clock.passBarrier()
     }
@@ -215,7 +217,9 @@ class Compiler {
       case 'atomic': return atomic(node, out, src, this.#memory(node), state)
       case 'get': {
         const cells = this.#variables.get(node.arg as number)
-        if (cells === undefined) throw new IngotError('bad-kernel', 'no such variable', { op: this.#kernel.name, got: node.arg })
+        if (cells === undefined) throw new IngotError('bad-kernel', 'no such variable', {
+          op: this.#kernel.name, got: node.arg,
+        })
         return () => out.set(cells)
       }
       case 'tileLoad': return tileStep(node, out, src, this.#memory(node), state, this.#clock)

@@ -22,7 +22,8 @@ function dot(x: number, y: number): number {
   return ((x << 24) >> 24) * ((y << 24) >> 24) + ((x << 16) >> 24) * ((y << 16) >> 24) + ((x << 8) >> 24) * ((y << 8) >> 24)
 }
 function dotUnsigned(x: number, y: number): number {
-  return (x & 255) * ((y << 24) >> 24) + ((x >>> 8) & 255) * ((y << 16) >> 24) + ((x >>> 16) & 255) * ((y << 8) >> 24) + (x >>> 24) * (y >> 24)
+  return (x & 255) * ((y << 24) >> 24) + ((x >>> 8) & 255) * ((y << 16) >> 24)
+    + ((x >>> 16) & 255) * ((y << 8) >> 24) + (x >>> 24) * (y >> 24)
 }
 
 const FLOAT: Partial<Record<OpName, Loop<F, F>>> = {

@@ -12,7 +12,8 @@ import type { Cells, Mask, State, Step } from './state.ts'
 type Stored = Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array
 
 const ARRAYS = {
-  f32: Float32Array, i32: Int32Array, u32: Uint32Array, f16: Uint16Array, i16: Int16Array, u16: Uint16Array, i8: Int8Array, u8: Uint8Array,
+  f32: Float32Array, i32: Int32Array, u32: Uint32Array,
+  f16: Uint16Array, i16: Int16Array, u16: Uint16Array, i8: Int8Array, u8: Uint8Array,
 } as const
 
 /** A buffer parameter or a shared array. The bytes of a buffer change with every dispatch. */
@@ -77,7 +78,9 @@ function locate(memory: Memory, index: Cells, count: number, places: Int32Array,
 
 function outOfRange({ name, length }: Memory, element: number, count: number, lane: number, state: State): never {
   const span = count === 1 ? `${name}[${element}]` : `${name}[${element}..+${count}]`
-  return state.fault('out-of-range', `access out of range: ${span}`, lane, { got: element, wanted: `an index below ${Math.max(0, length - count + 1)}` })
+  return state.fault('out-of-range', `access out of range: ${span}`, lane, {
+    got: element, wanted: `an index below ${Math.max(0, length - count + 1)}`,
+  })
 }
 
 export function load(node: Node, out: Cells, index: Cells, memory: Memory, state: State): Step {
@@ -167,7 +170,8 @@ function agree(index: Cells, value: Cells, count: number, memory: Memory, { lane
 }
 
 const ATOMIC = {
-  add: (a, b) => a + b, min: Math.min, max: Math.max, and: (a, b) => a & b, or: (a, b) => a | b, xor: (a, b) => a ^ b, exchange: (_, b) => b,
+  add: (a, b) => a + b, min: Math.min, max: Math.max,
+  and: (a, b) => a & b, or: (a, b) => a | b, xor: (a, b) => a ^ b, exchange: (_, b) => b,
 } as const satisfies Record<AtomicKind, (a: number, b: number) => number>
 
 /** One lane after the other, in order of their numbers. */
@@ -189,7 +193,8 @@ export function atomic(node: Node, out: Cells, [index, value]: readonly Cells[],
 
 /** Calls `visit(place, cell)` for the 64 elements of a subgroup's tile: `place` in memory, `cell` in the tile. */
 export function eachOfTile(
-  index: number, row: number, transposed: boolean, lane: number, memory: Memory, state: State, visit: (place: number, cell: number) => void,
+  index: number, row: number, transposed: boolean, lane: number, memory: Memory, state: State,
+  visit: (place: number, cell: number) => void,
 ): void {
   for (let r = 0; r < 8; r++) {
     for (let c = 0; c < 8; c++) {

@@ -72,7 +72,9 @@ export class Shadow {
     const written = this.#writeTime[index]!
     if (written < clock.workgroup) {
       if (this.#shared) {
-        this.#state.fault('bad-kernel', `reads ${this.#name}[${index}], which no lane has written`, lane, { hint: 'write workgroup memory first, then a barrier' })
+        this.#state.fault('bad-kernel', `reads ${this.#name}[${index}], which no lane has written`, lane, {
+          hint: 'write workgroup memory first, then a barrier',
+        })
       }
       if (written >= clock.dispatch) this.#betweenWorkgroups('reads', 'written', index, lane)
     } else if (written >= clock.barrier && this.#unordered(this.#writeLane[index]!, written, lane)) {

@@ -64,7 +64,9 @@ export class State {
       const size = Math.min(this.subgroup, this.lanes - group * this.subgroup)
       const count = active[group]!
       if (count !== 0 && count !== size) {
-        this.fault('bad-kernel', `divergent ${what}: only some lanes of subgroup ${group} are here`, undefined, { got: count, wanted: size })
+        this.fault('bad-kernel', `divergent ${what}: only some lanes of subgroup ${group} are here`, undefined, {
+          got: count, wanted: size,
+        })
       }
     }
     return active

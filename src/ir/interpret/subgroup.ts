@@ -57,7 +57,9 @@ export function tileStep(node: Node, out: Cells, src: readonly Cells[], memory: 
   const place = (first: number, end: number): void => {
     for (let lane = first + 1; lane < end; lane++) {
       if (a![lane] !== a![first] || b![lane] !== b![first]) {
-        state.fault('bad-kernel', `${node.op}: lanes of one subgroup name different places`, lane, { got: a![lane], wanted: a![first] })
+        state.fault('bad-kernel', `${node.op}: lanes of one subgroup name different places`, lane, {
+          got: a![lane], wanted: a![first],
+        })
       }
     }
   }

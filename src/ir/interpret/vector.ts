@@ -45,7 +45,9 @@ export function vectorStep(node: Node, out: Cells, src: readonly Cells[], state:
       }
     }
     case 'unpackF16': return () => { for (let i = 0; i < out.length; i++) out[i] = HALVES[(a[i >> 1]! >>> (16 * (i & 1))) & 65535]! }
-    case 'packF16': return () => { for (let i = 0; i < out.length; i++) out[i] = encodeHalf(a[2 * i]!) | (encodeHalf(a[2 * i + 1]!) << 16) }
+    case 'packF16': return () => {
+      for (let i = 0; i < out.length; i++) out[i] = encodeHalf(a[2 * i]!) | (encodeHalf(a[2 * i + 1]!) << 16)
+    }
     case 'table': return table(node, out, a, state)
     case 'lookup16': return lookup(node, out, a, state)
     case 'dotU7I8': return dotU7(node, out, src, state)
@@ -79,12 +81,15 @@ function sum(out: Cells, a: Cells, width: number, half: boolean): Step {
 
 function table(node: Node, out: Cells, index: Cells, state: State): Step {
   const values = node.arg as readonly number[]
-  const cells = out instanceof Float32Array ? Float32Array.from(values) : out instanceof Int32Array ? Int32Array.from(values) : Uint32Array.from(values)
+  const cells = out instanceof Float32Array ? Float32Array.from(values)
+    : out instanceof Int32Array ? Int32Array.from(values) : Uint32Array.from(values)
   return ({ lanes, count }) => {
     for (let at = 0; at < count; at++) {
       const lane = lanes[at]!
       if (index[lane]! >= cells.length) {
-        state.fault('out-of-range', 'index past the end of a table', lane, { got: index[lane], wanted: `below ${cells.length}` })
+        state.fault('out-of-range', 'index past the end of a table', lane, {
+          got: index[lane], wanted: `below ${cells.length}`,
+        })
       }
       out[lane] = cells[index[lane]!]!
     }
@@ -100,9 +105,12 @@ function lookup(node: Node, out: Cells, a: Cells, state: State): Step {
       for (let i = first; i < first + width; i++) {
         const word = a[i]!
         if ((word & 0xf0f0f0f0) !== 0) {
-          state.fault('out-of-range', 'lookup16 of a byte above 15', lanes[at], { got: `0x${(word >>> 0).toString(16)}`, wanted: 'bytes from 0 to 15' })
+          state.fault('out-of-range', 'lookup16 of a byte above 15', lanes[at], {
+            got: `0x${(word >>> 0).toString(16)}`, wanted: 'bytes from 0 to 15',
+          })
         }
-        out[i] = bytes[word & 15]! | (bytes[(word >>> 8) & 15]! << 8) | (bytes[(word >>> 16) & 15]! << 16) | (bytes[(word >>> 24) & 15]! << 24)
+        out[i] = bytes[word & 15]! | (bytes[(word >>> 8) & 15]! << 8)
+          | (bytes[(word >>> 16) & 15]! << 16) | (bytes[(word >>> 24) & 15]! << 24)
       }
     }
   }
@@ -117,9 +125,12 @@ function dotU7(node: Node, out: Cells, [a, b, c]: readonly Cells[], state: State
         const x = a![i]!
         const y = b![i]!
         if ((x & 0x80808080) !== 0) {
-          state.fault('out-of-range', 'dotU7I8 of a byte above 127', lanes[at], { got: `0x${(x >>> 0).toString(16)}`, wanted: 'bytes from 0 to 127' })
+          state.fault('out-of-range', 'dotU7I8 of a byte above 127', lanes[at], {
+            got: `0x${(x >>> 0).toString(16)}`, wanted: 'bytes from 0 to 127',
+          })
         }
-        out[i] = c![i]! + (x & 127) * ((y << 24) >> 24) + ((x >> 8) & 127) * ((y << 16) >> 24) + ((x >> 16) & 127) * ((y << 8) >> 24) + (x >>> 24) * (y >> 24)
+        out[i] = c![i]! + (x & 127) * ((y << 24) >> 24) + ((x >> 8) & 127) * ((y << 16) >> 24)
+          + ((x >> 16) & 127) * ((y << 8) >> 24) + (x >>> 24) * (y >> 24)
       }
     }
   }

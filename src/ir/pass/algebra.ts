@@ -20,12 +20,16 @@ type Rule = (it: Case) => Node | undefined
 const COMMUTATIVE: ReadonlySet<OpName> = new Set(['add', 'mul', 'and', 'or', 'xor'])
 const ALL_ONES = 0xffffffff
 
+const MERGE = {
+  add: (a: number, b: number) => a + b, mul: Math.imul, and: (a: number, b: number) => a & b, or: (a: number, b: number) => a | b,
+}
+
 /** (x op c1) op c2 -> x op (c1 op c2) for ops of integers that may be regrouped. */
-const regroup = (op: OpName, inner: OpName = 'add', limit = Infinity): Rule => ({ make, constant, a, right }) => {
+const regroup = (op: OpName, inner: keyof typeof MERGE = 'add', limit = Infinity): Rule => ({ make, constant, a, right }) => {
   const first = a.op === op ? splatOf(a.src[1] as Node) : undefined
   if (first === undefined || right === undefined) return undefined
   const x = a.src[0] as Node
-  const both = inner === 'mul' ? Math.imul(first, right) : inner === 'and' ? first & right : inner === 'or' ? first | right : first + right
+  const both = MERGE[inner](first, right)
   return both < limit ? make(op, x, constant(both)) : undefined
 }
 const first = (...rules: readonly Rule[]): Rule => (it) => {
@@ -50,7 +54,9 @@ const INTEGER: Partial<Record<OpName, Rule>> = {
     (scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('and', a, constant(right - 1)) : undefined)),
   min: first(idempotent, ({ b, dtype, right }) => (scalarOf(dtype) === 'u32' && right === 0 ? b : undefined)),
   max: first(idempotent, ({ a, dtype, right }) => (scalarOf(dtype) === 'u32' && right === 0 ? a : undefined)),
-  and: first(absorbing(0), idempotent, isAllOnes(({ a }) => a), regroup('and', 'and'), ({ constant, a, right }) => lowBits(constant, a, right)),
+  and: first(
+    absorbing(0), idempotent, isAllOnes(({ a }) => a), regroup('and', 'and'), ({ constant, a, right }) => lowBits(constant, a, right),
+  ),
   or: first(unit(0), idempotent, isAllOnes(({ b }) => b), regroup('or', 'or')),
   xor: first(unit(0), ifSame(0)),
   shl: first(unit(0), regroup('shl', 'add', 32)),

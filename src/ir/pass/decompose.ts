@@ -28,7 +28,9 @@ export function decompose(kernel: Kernel, target: Target): Kernel {
     if (!isSpelled(made.op)) {
       const formula = table[made.op]
       if (formula === undefined) {
-        throw new IngotError('unsupported', `${target.name} has no ${made.op}`, { op: kernel.name, got: made.dtype, hint: 'and nothing it could be made of' })
+        throw new IngotError('unsupported', `${target.name} has no ${made.op}`, {
+          op: kernel.name, got: made.dtype, hint: 'and nothing it could be made of',
+        })
       }
       made = go(formula(maker, made, made.src))
     }

@@ -24,7 +24,9 @@ export function half(kernel: Kernel, target: Target): Kernel {
   const done = new Map<Node, Node>()
   /** lets of sums over a subgroup: only what they name can be rounded */
   const sums = new Set<number>()
-  walk(kernel.body, ({ op, src, arg }) => { if (op === 'let' && src[0]?.op === 'subSum' && isHalf(src[0].dtype)) sums.add(idOf(arg)) })
+  walk(kernel.body, ({ op, src, arg }) => {
+    if (op === 'let' && src[0]?.op === 'subSum' && isHalf(src[0].dtype)) sums.add(idOf(arg))
+  })
 
   function go(node: Node): Node {
     const known = done.get(node)

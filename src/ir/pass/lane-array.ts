@@ -62,7 +62,7 @@ export function recall(writer: Writer, mem: string, index: Value<'u32'>, dtype: 
   const width = widthOf(dtype)
   const scalar = scalarOf(dtype)
   const held = vector(scalar === 'bool' ? 'u32' : scalar, width)
-  const load = width === 1 ? writer.make('load', held, [index.node], { mem }) : writer.make('load', held, [index.mul(width).node], { mem, width })
+  const load = writer.make('load', held, [index.mul(width).node], width === 1 ? { mem } : { mem, width })
   const local = writer.bind(name, load, scalar === 'bool' ? undefined : id)
   return scalar === 'bool' ? writer.make('ne', dtype, [local, writer.interner.constant(0, held)]) : local
 }

@@ -49,7 +49,8 @@ class Survey {
   step(step: Step): void {
     if (step.kind === 'part') this.#part(step)
     if (step.kind === 'if') for (const inner of [...step.yes, ...step.no]) this.step(inner)
-    if (step.kind === 'for' || step.kind === 'loop') for (const inner of [...(step.kind === 'loop' ? step.head : []), ...step.body]) this.step(inner)
+    if (step.kind === 'loop') for (const inner of step.head) this.step(inner)
+    if (step.kind === 'for' || step.kind === 'loop') for (const inner of step.body) this.step(inner)
   }
 
   isKept(id: number): boolean {
@@ -111,7 +112,7 @@ class Loops {
       case 'part': return this.#part(step)
       case 'if': {
         const blocks = [step.yes, step.no].map((inner) => writer.inside(() => this.steps(inner)))
-        return writer.add('if', (blocks[1] as Node).src.length > 0 ? [step.condition, ...blocks] : [step.condition, blocks[0] as Node])
+        return writer.add('if', [step.condition, ...(step.no.length > 0 ? blocks : blocks.slice(0, 1))])
       }
       case 'for': return writer.add('for', [...step.bounds, writer.inside(() => this.steps(step.body))], step.arg)
       case 'loop': return writer.add('loop', [writer.inside(() => {
@@ -158,7 +159,9 @@ class Loops {
     const { op, src, arg } = node
     const [writer, lane] = [this.#writer, this.#lane as Value<'u32'>]
     const value = src[0]
-    if (value === undefined || (op !== 'let' && op !== 'var' && op !== 'set')) return writer.copy(node, this.#expression, this.#statement)
+    if (value === undefined || (op !== 'let' && op !== 'var' && op !== 'set')) {
+      return writer.copy(node, this.#expression, this.#statement)
+    }
     const id = op === 'set' ? arg as number : idOf(arg)
     const isKept = this.#survey.isKept(id)
     if (op !== 'let') {
@@ -176,7 +179,8 @@ class Loops {
   readonly #expression = (node: Node): Node => {
     const known = this.#done.get(node)
     if (known !== undefined) return known
-    const made = node.op === 'index' ? this.#index(node) : this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
+    const made = node.op === 'index' ? this.#index(node)
+      : this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
     this.#done.set(node, made)
     return made
   }

@@ -1,8 +1,8 @@
 // Pass, for targets whose memory is 32-bit words: elements of 8 and 16 bits are taken out of words by shifts and put into them
 // by masks, and vectors of 32-bit elements move one by one.
 //
-// Several lanes may write to parts of one word, so a store of a part is two atomics, `and` to clear and `or` to set, and makes its
-// buffer atomic. A store that is known to cover whole words is a plain one. Workgroup memory that is written in parts
+// Several lanes may write to parts of one word, so a store of a part is two atomics, `and` to clear and `or` to set, and
+// makes its buffer atomic. A store that is known to cover whole words is a plain one. Workgroup memory that is written in parts
 // is not packed at all: one element per word is quicker than atomics.
 
 import { type DType, type Storage, scalarOf, storageScalar, widthOf } from '../../base/dtype.ts'
@@ -14,6 +14,7 @@ import type { Value } from '../value.ts'
 import { trailingZeros } from './algebra.ts'
 import { round } from './half.ts'
 import { type Form, type Packing, extract, insert } from './packing.ts'
+import { part } from './vector.ts'
 import { Writer, idOf, memOf, widthArg } from './writer.ts'
 
 const BITS: Partial<Record<string, Form>> = {
@@ -82,7 +83,8 @@ class Narrower {
   }
 
   #refuseTiles(mem: string): void {
-    if (this.#packings.has(mem)) throw new IngotError('unsupported', 'tiles in memory of 32-bit words', { op: this.#kernel.name, got: mem, wanted: 'f32' })
+    if (!this.#packings.has(mem)) return
+    throw new IngotError('unsupported', 'tiles in memory of 32-bit words', { op: this.#kernel.name, got: mem, wanted: 'f32' })
   }
 
   /** True if `count` elements from `index` on certainly fill whole words. */
@@ -155,11 +157,13 @@ class Narrower {
     const index = this.#writer.value<'u32'>(this.#expression(src[0] as Node))
     const value = this.#expression(src[1] as Node)
     const packing = this.#packings.get(mem)
-    if (packing?.isPacked === true) return this.#storePacked(mem, packing, index.mul(packing.group), this.#alignment(src[0] as Node, packing.group), value)
+    if (packing?.isPacked === true) {
+      return this.#storePacked(mem, packing, index.mul(packing.group), this.#alignment(src[0] as Node, packing.group), value)
+    }
     const width = widthOf(value.dtype)
     const exact = packing === undefined ? value : this.#cut(packing, value)
     for (let lane = 0; lane < width; lane++) {
-      this.#writer.store(mem, index.add(lane), width === 1 ? exact : this.#writer.make('extract', scalarOf(exact.dtype), [exact], lane))
+      this.#writer.store(mem, index.add(lane), part(this.#writer.interner, exact, lane, 1))
     }
     return undefined
   }

@@ -48,7 +48,8 @@ export function outline(kernel: Kernel, writer: Writer): Outline {
   }
 
   function block(node: Node, parent: Block | undefined, at: number, loop: boolean): Block {
-    const made: Block = { parent, at, depth: parent === undefined ? 0 : parent.depth + 1, loop, statements: [], changes: new Map() }
+    const depth = parent === undefined ? 0 : parent.depth + 1
+    const made: Block = { parent, at, depth, loop, statements: [], changes: new Map() }
     for (const child of node.src) {
       const operands = child.src.filter(({ op }) => op !== 'block').map(expression)
       const value = operands[0]

@@ -5,7 +5,7 @@ import { type Width, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import type { Node } from '../node.ts'
 import type { Value } from '../value.ts'
 import { constantOf } from './constant.ts'
-import { concat } from './vector.ts'
+import { concat, part } from './vector.ts'
 import type { Writer } from './writer.ts'
 
 type U32 = Value<'u32'>
@@ -26,11 +26,14 @@ export interface Packing extends Form {
 }
 
 /** `count` scalars from number `first` on, which is a multiple of `alignment`. */
-export function extract(writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node {
+export function extract(
+  writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number,
+): Node {
   const each = 32 / packing.bits
   if (count % each === 0 && alignment >= each) {
     const base = first.div(each)
-    return concat(writer.interner, Array.from({ length: count / each }, (_, at) => unpackWord(writer, packing, word(base.add(at)))))
+    const words = Array.from({ length: count / each }, (_, at) => unpackWord(writer, packing, word(base.add(at))))
+    return concat(writer.interner, words)
   }
   const isInOne = count <= each && alignment >= count
   const lanes = Array.from({ length: count }, (_, lane) => {
@@ -68,11 +71,12 @@ export interface Store {
 export function insert(writer: Writer, packing: Form, first: U32, alignment: number, value: Node, store: Store): void {
   const each = 32 / packing.bits
   const count = widthOf(value.dtype)
-  const lanes = Array.from({ length: count }, (_, lane) =>
-    (count === 1 ? value : writer.make('extract', scalarOf(value.dtype), [value], lane)))
+  const lanes = Array.from({ length: count }, (_, lane) => part(writer.interner, value, lane, 1))
   if (count % each === 0 && alignment >= each) {
     const base = first.div(each)
-    for (let at = 0; at < count / each; at++) store.whole(base.add(at), packWord(writer, packing, lanes.slice(at * each, (at + 1) * each)))
+    for (let at = 0; at < count / each; at++) {
+      store.whole(base.add(at), packWord(writer, packing, lanes.slice(at * each, (at + 1) * each)))
+    }
     return
   }
   const together = count <= each && alignment >= count ? count : 1
@@ -94,5 +98,6 @@ function packWord(writer: Writer, { bits, kind }: Form, lanes: readonly Node[]):
     const scalar = scalarOf((lanes[0] as Node).dtype)
     return writer.value<'u32x4'>(writer.make('vec', vector(scalar, 4 as Width), lanes)).packI8()
   }
-  return lanes.map((node, lane) => writer.value<'u32'>(node).as('u32').and(2 ** bits - 1).shl(lane * bits)).reduce((all, one) => all.or(one))
+  const fields = lanes.map((node, lane) => writer.value<'u32'>(node).as('u32').and(2 ** bits - 1).shl(lane * bits))
+  return fields.reduce((all, one) => all.or(one))
 }

@@ -113,8 +113,9 @@ class Planner implements Parts {
   /** A statement that a lane runs alone. */
   readonly #copy = (node: Node): void => {
     const value = node.src[0]
-    if (node.op === 'let' && value !== undefined && opRecord(value.op).kind === 'pure') this.#known.set(idOf(node.arg), this.expression(value))
-    else this.#writer.copy(node, (child) => this.expression(child), this.#copy)
+    if (node.op === 'let' && value !== undefined && opRecord(value.op).kind === 'pure') {
+      this.#known.set(idOf(node.arg), this.expression(value))
+    } else this.#writer.copy(node, (child) => this.expression(child), this.#copy)
   }
 
   #point(node: Node): void {
@@ -238,7 +239,8 @@ class Planner implements Parts {
 
   /** True if a statement may leave the loop it stands in. */
   #breaks(node: Node): boolean {
-    return node.op === 'breakIf' || (node.op === 'if' && node.src.slice(1).some((block) => block.src.some((inner) => this.#breaks(inner))))
+    return node.op === 'breakIf'
+      || (node.op === 'if' && node.src.slice(1).some((block) => block.src.some((inner) => this.#breaks(inner))))
   }
 
   /** True if an expression is the same for all lanes and can be computed outside of the loops over them. */

@@ -10,13 +10,17 @@ import type { Target } from '../target.ts'
 import type { Value } from '../value.ts'
 import { Writer, idOf, memOf, nameOf } from './writer.ts'
 
+type U32 = Value<'u32'>
+type F32 = Value<'f32'>
 const SIDE = 8
 
 export function tile(kernel: Kernel, target: Target): Kernel {
   if (target.tiles || !uses(kernel, ({ dtype }) => isTile(dtype))) return kernel
   const lanes = kernel.subgroup
   if (lanes < 2 || lanes > 64) {
-    throw new IngotError('unsupported', `${target.name} has no tiles for this subgroup size`, { op: kernel.name, got: lanes, wanted: '2 to 64' })
+    throw new IngotError('unsupported', `${target.name} has no tiles for this subgroup size`, {
+      op: kernel.name, got: lanes, wanted: '2 to 64',
+    })
   }
   return new Tiler(kernel, lanes).run()
 }
@@ -26,7 +30,7 @@ class Tiler {
   readonly #lanes: number
   readonly #each: number
   readonly #writer: Writer
-  readonly #sublane: Value<'u32'>
+  readonly #sublane: U32
   readonly #done = new Map<Node, Node>()
   /** the ids of the scalars that stand for a tile's name */
   readonly #ids = new Map<number, readonly number[]>()
@@ -72,7 +76,8 @@ class Tiler {
     switch (op) {
       case 'local': case 'get': return this.#idsOf(arg as number).map((id) => this.#writer.make(op, scalar, [], id))
       case 'tileFill': return Array.from({ length: this.#each }, () => this.#expression(src[0] as Node))
-      case 'tileLoad': return this.#places(value).map((index) => this.#writer.make('load', scalar, [index.node], { mem: memOf(arg) }))
+      case 'tileLoad':
+        return this.#places(value).map((index) => this.#writer.make('load', scalar, [index.node], { mem: memOf(arg) }))
       default: return this.#multiply(src)
     }
   }
@@ -84,8 +89,8 @@ class Tiler {
   }
 
   /** Where this lane's elements are in memory. */
-  #places({ src, arg }: Node): Value<'u32'>[] {
-    const [index, row] = src.slice(0, 2).map((node) => this.#writer.value<'u32'>(this.#expression(node))) as [Value<'u32'>, Value<'u32'>]
+  #places({ src, arg }: Node): U32[] {
+    const [index, row] = src.slice(0, 2).map((node) => this.#writer.value<'u32'>(this.#expression(node))) as [U32, U32]
     const { transposed } = arg as { transposed?: boolean }
     return Array.from({ length: this.#each }, (_, at) => {
       const element = this.#sublane.add(this.#lanes * at)
@@ -105,14 +110,15 @@ class Tiler {
 
   /** a * b + c */
   #multiply(src: readonly Node[]): Node[] {
-    const [a, b, c] = src.map((node) => this.#elements(node).map((each) => this.#writer.value<'f32'>(each).to('f32'))) as [Value<'f32'>[], Value<'f32'>[], Value<'f32'>[]]
-    const known = new Map<string, Value<'f32'>>()
-    const fetch = (from: Value<'f32'>[], at: number, lane: Value<'u32'>): Value<'f32'> => {
-      if (lane.node === this.#sublane.node) return from[at] as Value<'f32'>
+    const elements = (node: Node): F32[] => this.#elements(node).map((each) => this.#writer.value<'f32'>(each).to('f32'))
+    const [a, b, c] = src.map(elements) as [F32[], F32[], F32[]]
+    const known = new Map<string, F32>()
+    const fetch = (from: F32[], at: number, lane: U32): F32 => {
+      if (lane.node === this.#sublane.node) return from[at] as F32
       const key = `${from === a ? 'a' : 'b'} ${at} ${lane.node.id}`
       let value = known.get(key)
       if (value === undefined) {
-        const shuffle = this.#writer.make('subShuffle', 'f32', [(from[at] as Value<'f32'>).node, lane.node])
+        const shuffle = this.#writer.make('subShuffle', 'f32', [(from[at] as F32).node, lane.node])
         known.set(key, value = this.#writer.value(this.#writer.bind('other', shuffle)))
       }
       return value
@@ -125,7 +131,7 @@ class Tiler {
   }
 
   /** Number and lane of element k in the row of this lane's element `at`. */
-  #ofRow(at: number, k: number): [number, Value<'u32'>] {
+  #ofRow(at: number, k: number): [number, U32] {
     const lanes = this.#lanes
     if (lanes >= SIDE) return [at, this.#sublane.and(lanes - SIDE).add(k)]
     const element = SIDE * Math.floor((lanes * at) / SIDE) + k
@@ -133,7 +139,7 @@ class Tiler {
   }
 
   /** Number and lane of element k in the column of this lane's element `at`. */
-  #ofColumn(at: number, k: number): [number, Value<'u32'>] {
+  #ofColumn(at: number, k: number): [number, U32] {
     const lanes = this.#lanes
     if (lanes >= SIDE) return [Math.floor((SIDE * k) / lanes), this.#sublane.rem(SIDE).add((SIDE * k) % lanes)]
     return [(SIDE * k + ((lanes * at) % SIDE)) / lanes, this.#sublane]

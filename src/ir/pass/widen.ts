@@ -61,7 +61,9 @@ export function widen(kernel: Kernel, target: Target): Kernel {
       const sum = pieces(first).reduce((a, b) => writer.make(op === 'hsum' ? 'add' : 'max', a.dtype, [a, b]))
       return writer.make(op, dtype, [sum])
     }
-    throw new IngotError('unsupported', `${op} needs vectors wider than ${target.name} has`, { op: kernel.name, got: first.dtype, wanted: `at most ${width}` })
+    throw new IngotError('unsupported', `${op} needs vectors wider than ${target.name} has`, {
+      op: kernel.name, got: first.dtype, wanted: `at most ${width}`,
+    })
   }
 
   /** `count` elements of a wide value from `from` on. */
@@ -87,7 +89,9 @@ export function widen(kernel: Kernel, target: Target): Kernel {
     if (value === undefined || !isWide(value.dtype) || (op !== 'let' && op !== 'var' && op !== 'set' && op !== 'store')) {
       return writer.copy(node, expression, statement)
     }
-    if (op === 'store') return pieces(value).forEach((piece, at) => writer.store(memOf(arg), place(src[0] as Node, at), piece, width))
+    if (op === 'store') {
+      return pieces(value).forEach((piece, at) => writer.store(memOf(arg), place(src[0] as Node, at), piece, width))
+    }
     const list = idsOf(op === 'set' ? arg as number : idOf(arg), value.dtype)
     return effects(value).forEach((piece, at) => {
       const id = list[at] as number
@@ -105,7 +109,9 @@ export function widen(kernel: Kernel, target: Target): Kernel {
     if (op === 'get') return idsOf(arg as number, dtype).map((id) => writer.make('get', narrower(dtype), [], id))
     if (op !== 'load') return pieces(value)
     if (widthArg(arg) === undefined) {
-      throw new IngotError('unsupported', `${memOf(arg)} holds vectors wider than ${target.name} has`, { op: kernel.name, got: dtype })
+      throw new IngotError('unsupported', `${memOf(arg)} holds vectors wider than ${target.name} has`, {
+        op: kernel.name, got: dtype, wanted: `at most ${width}`,
+      })
     }
     return each(dtype, (at) => writer.make('load', narrower(dtype), [place(src[0] as Node, at).node], { mem: memOf(arg), width }))
   }

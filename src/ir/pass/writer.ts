@@ -44,8 +44,8 @@ export class Writer implements Maker {
 
   /** Adds a statement again, its operands and the statements of its blocks changed. */
   copy(node: Node, expression: (node: Node) => Node, statement: (node: Node) => void): void {
-    const src = node.src.map((child) => (child.op === 'block' ? this.inside(() => child.src.forEach(statement)) : expression(child)))
-    this.add(node.op, src, node.arg)
+    const block = ({ src }: Node): Node => this.inside(() => src.forEach(statement))
+    this.add(node.op, node.src.map((child) => (child.op === 'block' ? block(child) : expression(child))), node.arg)
   }
 
   freshId(): number {

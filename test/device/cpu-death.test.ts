@@ -1,0 +1,60 @@
+// Threads of the cpu device that die: what is pending fails, the next submission runs; if they keep dying, the device is lost.
+// Also: a process that has nothing to wait for ends, and one that waits for a submission does not.
+
+import { expect, it, vi } from 'vitest'
+import type { ThreadEvents } from '../../src/device/cpu/thread.ts'
+import { put, stepping, toFloats } from './kernels.ts'
+
+const started: ThreadEvents[] = []
+vi.mock('../../src/device/cpu/thread.ts', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../../src/device/cpu/thread.ts')>()
+  const startThread: typeof original.startThread = (start, events) => {
+    started.push(events)
+    return original.startThread(start, events)
+  }
+  return { ...original, startThread }
+})
+const { openCpu } = await import('../../src/device/cpu/cpu.ts')
+
+it('starts its threads anew', async () => {
+  await using device = await openCpu({ threads: 2 })
+  const x = put(device, [1])
+  const step = await stepping(device, { buffer: x }, 1)
+  await device.submit([step])
+  expect(started).toHaveLength(2)
+  const many = Promise.allSettled(Array.from({ length: 100 }, () => device.submit([step])))
+  started.at(-1)?.died('killed by a test')
+  const failed = (await many).filter(({ status }) => status === 'rejected') as PromiseRejectedResult[]
+  for (const { reason } of failed) expect(reason).toMatchObject({ code: 'device-failed', message: expect.stringMatching(/killed by a test/) })
+  device.write(x, 0, new Uint8Array(Float32Array.of(3).buffer))
+  await device.submit([step])
+  expect(toFloats(await device.read(x, 0, 4))).toEqual([7])
+  expect(started).toHaveLength(4)
+})
+
+it('is lost when they keep dying', async () => {
+  await using device = await openCpu({ threads: 1 })
+  const x = put(device, [1])
+  const step = await stepping(device, { buffer: x }, 1)
+  for (let death = 0; death < 3; death++) {
+    const before = started.length
+    const pending = device.submit([step])
+    started.at(-1)?.died('killed by a test')
+    await expect(pending).rejects.toMatchObject({ code: 'device-failed' })
+    await vi.waitUntil(() => started.length > before)
+  }
+  await expect(device.submit([step])).rejects.toMatchObject({ code: 'device-lost' })
+})
+
+it('does not hold the process when idle', async () => {
+  await using device = await openCpu({ threads: 1 })
+  const x = put(device, [1])
+  const step = await stepping(device, { buffer: x }, 1)
+  const timeouts = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  await device.submit([step])
+  const idle = timeouts()
+  const pending = device.submit([step])
+  expect(timeouts()).toBe(idle + 1)
+  await pending
+  expect(timeouts()).toBe(idle)
+})
