@@ -3,9 +3,10 @@
 
 import { existsSync } from 'node:fs'
 
-const main = new URL('../dist/cli/main.js', import.meta.url)
-if (existsSync(main)) {
-  await import(main.href)
+const path = new URL('../dist/cli/main.js', import.meta.url)
+if (existsSync(path)) {
+  const { main } = await import(path.href)
+  process.exitCode = await main(process.argv.slice(2))
 } else {
   process.stderr.write('ingot: not built yet; run `npm start` or `npm run build` once\n')
   process.exitCode = 2

@@ -137,13 +137,15 @@ export class Engine {
 
   async close(): Promise<void> {
     await this.device.sync().catch(() => {})
-    for (const entry of this.#plans.values()) {
-      const made = await entry.catch(() => undefined)
-      made?.plan[Symbol.dispose]()
-      for (const buffer of made?.inputs.buffers ?? []) this.device.free(buffer)
-    }
+    await Promise.all([...this.#plans.values()].map((made) => this.#discard(made)))
     this.#plans.clear()
     for (const buffer of this.#owned.splice(0)) this.device.free(buffer)
+  }
+
+  async #discard(made: Promise<{ plan: Plan; inputs: Inputs }>): Promise<void> {
+    const done = await made.catch(() => undefined)
+    done?.plan[Symbol.dispose]()
+    for (const buffer of done?.inputs.buffers ?? []) this.device.free(buffer)
   }
 
   async #feed(tokens: readonly number[], output: Output, each: (rows: Float32Array, from: number) => void, signal?: AbortSignal): Promise<void> {
@@ -177,10 +179,7 @@ export class Engine {
     const [oldest] = this.#plans
     if (this.#plans.size > PLANS_KEPT && oldest !== undefined) {
       this.#plans.delete(oldest[0])
-      void oldest[1].then(({ plan, inputs }) => {
-        plan[Symbol.dispose]()
-        for (const buffer of inputs.buffers) this.device.free(buffer)
-      }, () => {})
+      void this.#discard(oldest[1])
     }
     return made
   }

@@ -1,6 +1,6 @@
 // What the cpu device does beyond the rules of every device: threads, traps, growth, GPU-style kernels.
 
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findDifference } from '../../src/device/compare.ts'
 import type { Device, Dispatch } from '../../src/device/device.ts'
 import { cpu, openCpu } from '../../src/device/cpu/cpu.ts'
@@ -39,8 +39,11 @@ const total = kernel('total', { params: { x: buffer('f32', 'read'), y: buffer('f
 })
 
 describe.each(ways)('%s', (_name, open) => {
+  let device: Device
+  beforeAll(async () => { device = await open() })
+  afterAll(() => device.close())
+
   it('runs random kernels like the interpreter, all in one submission', async () => {
-    await using device = await open()
     const randoms = Array.from({ length: 12 }, (_, seed) => randomKernel(seed, { subgroup: seed % 2 === 0 ? 8 : 0, workgroupMax: 16, tiles: seed % 4 === 0 }))
     const commands = await Promise.all(randoms.map(async ({ kernel: written, buffers, uniforms, grid }) => {
       const given = buffers()
@@ -63,7 +66,6 @@ describe.each(ways)('%s', (_name, open) => {
   })
 
   it('runs a kernel written for a GPU', async () => {
-    await using device = await open()
     const x = put(device, Array.from({ length: 640 }, (_, i) => i % 7))
     const y = device.alloc(40)
     const program = await device.compile(total)
@@ -76,7 +78,6 @@ describe.each(ways)('%s', (_name, open) => {
   })
 
   it.each(norm.cases)('norm %j', async (params) => {
-    await using device = await open()
     const inputs = Object.fromEntries(norm.buffers(params).filter(({ role }) => role === 'in')
       .map(({ name, elements }) => [name, Float32Array.from({ length: elements }, (_, i) => Math.sin(i * 12.9898 + name.length))]))
     const { y } = await runRecord(device, norm, params, inputs, { sentinels: true })
@@ -84,7 +85,6 @@ describe.each(ways)('%s', (_name, open) => {
   })
 
   it('rejects a submission whose kernel traps, and goes on', async () => {
-    await using device = await open()
     const bad = await peeking(device, 2 ** 29)
     const good = await peeking(device, 0)
     const x = put(device, [1])
@@ -97,7 +97,6 @@ describe.each(ways)('%s', (_name, open) => {
   })
 
   it('grows its memory while threads are at work', async () => {
-    await using device = await open()
     const x = put(device, [1, 2, 3])
     const small = device.alloc(12)
     const first = device.submit([await scaling(device, { buffer: x }, { buffer: small }, 3, 2)])
@@ -119,7 +118,6 @@ describe.each(ways)('%s', (_name, open) => {
   })
 
   it('keeps the order of a long queue', async () => {
-    await using device = await open()
     const x = put(device, [0])
     const next = device.record([await stepping(device, { buffer: x }, 1)])
     const all = Array.from({ length: 200 }, (_, i) => {

@@ -95,7 +95,7 @@ function startInBrowser(start: ThreadStart, events: ThreadEvents): Thread {
   const worker = new Worker(url)
   worker.addEventListener('message', () => events.told())
   worker.addEventListener('error', ({ message }) => events.died(message))
-  worker.postMessage(start)
+  worker.postMessage(start, [])
   return {
     hold: () => {},
     stop: () => {

@@ -1,0 +1,56 @@
+// The `ingot` command. Each file beside this one is a command; they are loaded when asked for, so that `ingot --help` is quick.
+// Bad flags and unknown names: one line on stderr, exit code 2, nothing on stdout. Failures of the work itself: exit code 1.
+
+import { Command, CommanderError } from 'commander'
+import { isIngotError } from '../base/error.ts'
+import { Failure } from './failure.ts'
+
+export interface CommandFile {
+  /** Declares arguments and options, and what to do. */
+  define(command: Command): void
+}
+
+const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<CommandFile> }>> = {
+  run: { about: 'go on after a prompt', load: () => import('./run.ts') },
+  chat: { about: 'talk with a model in the terminal', load: () => import('./chat.ts') },
+  eval: { about: 'logits or perplexity of a text', load: () => import('./eval.ts') },
+  compare: { about: 'run a model on two devices and name the first tensor that differs', load: () => import('./compare.ts') },
+  inspect: { about: 'what is in a model file, and whether it fits here', load: () => import('./inspect.ts') },
+  quantize: { about: 'write a model file in another format', load: () => import('./quantize.ts') },
+  synth: { about: 'write a model file with random weights, for benchmarks', load: () => import('./synth.ts') },
+  doctor: { about: 'which devices work here, by running kernels on them', load: () => import('./doctor.ts') },
+  kernel: { about: 'list the kernels, or show one as MSL, WGSL, C or WebAssembly', load: () => import('./kernel.ts') },
+  start: { about: 'a guided demonstration', load: () => import('./start.ts') },
+}
+
+/** Runs the command line; gives the exit code. */
+export async function main(args: readonly string[]): Promise<number> {
+  const program = new Command('ingot').description('Run language models from TypeScript, on the GPU you have').exitOverride()
+  program.configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'ingot: ').trimEnd() + '\n') }).showHelpAfterError(false)
+  const wanted = args.find((arg) => !arg.startsWith('-'))
+  for (const [name, { about, load }] of Object.entries(COMMANDS)) {
+    const command = program.command(name).description(about).exitOverride()
+    if (name === wanted) (await load()).define(command)
+  }
+  try {
+    if (args.length === 0) program.outputHelp()
+    else await program.parseAsync([...args], { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    return report(error)
+  }
+}
+
+function report(error: unknown): number {
+  if (error instanceof Failure) {
+    if (error.message !== '') process.stderr.write(`ingot: ${error.message}\n`)
+    return error.exitCode
+  }
+  if (isIngotError(error)) {
+    process.stderr.write(`ingot: ${error.message}\n`)
+    return error.code === 'bad-argument' || error.code === 'unknown-name' ? 2 : 1
+  }
+  process.stderr.write(`ingot: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+  return 1
+}
