@@ -16,7 +16,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const sourceFolder = join(root, 'native', 'soft-metal')
 
 const FLAGS = ['-std=c++17', '-O2', '-g1', '-fPIC', '-fvisibility=hidden', '-pthread', '-Wall', '-Wextra']
-const SANITIZE = ['-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer']
+const SANITIZE = ['-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer']
 
 /** A hash over the names and contents of all files below a folder, and over what else decides the result. */
 function hashFolder(folder, ...more) {

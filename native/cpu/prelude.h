@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -22,10 +21,12 @@
 #define FN static inline __attribute__((always_inline, unused))
 #define INFINITE __builtin_inff()
 #define NOT_A_NUMBER __builtin_nanf("")
+#define PRAGMA(text) _Pragma(#text)
 #ifdef __clang__
-#define UNROLL(n) _Pragma("clang loop unroll(enable)")
+#pragma clang diagnostic ignored "-Wpass-failed"  // a hint may be ignored
+#define UNROLL(n) PRAGMA(clang loop unroll_count(n))
 #else
-#define UNROLL(n) _Pragma("GCC unroll 16")
+#define UNROLL(n) PRAGMA(GCC unroll n)
 #endif
 
 // ---- types; *_mem is the same in memory, at the alignment of one element
@@ -48,8 +49,8 @@ VECTORS(2) VECTORS(4) VECTORS(8) VECTORS(16)
 #define JOIN8(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
 // ---- bits
-FN uint32_t f32_bits(float x) { uint32_t bits; memcpy(&bits, &x, 4); return bits; }
-FN float f32_of_bits(uint32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
+FN uint32_t f32_bits(float x) { uint32_t bits; __builtin_memcpy(&bits, &x, 4); return bits; }
+FN float f32_of_bits(uint32_t bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
 
 // ---- scalars
 #define SCALAR_ORDER(T, name) \
@@ -124,9 +125,9 @@ FN uint16_t f32_to_f16(float x) {
 }
 
 // ---- four bytes, two halves in a word
-FN u32x4 u32_unpackU8(uint32_t a) { u8x4 v; memcpy(&v, &a, 4); return __builtin_convertvector(v, u32x4); }
-FN i32x4 u32_unpackI8(uint32_t a) { i8x4 v; memcpy(&v, &a, 4); return __builtin_convertvector(v, i32x4); }
-FN uint32_t u32_packI8(u32x4 v) { const u8x4 bytes = __builtin_convertvector(v, u8x4); uint32_t a; memcpy(&a, &bytes, 4); return a; }
+FN u32x4 u32_unpackU8(uint32_t a) { u8x4 v; __builtin_memcpy(&v, &a, 4); return __builtin_convertvector(v, u32x4); }
+FN i32x4 u32_unpackI8(uint32_t a) { i8x4 v; __builtin_memcpy(&v, &a, 4); return __builtin_convertvector(v, i32x4); }
+FN uint32_t u32_packI8(u32x4 v) { const u8x4 bytes = __builtin_convertvector(v, u8x4); uint32_t a; __builtin_memcpy(&a, &bytes, 4); return a; }
 FN f32x2 u32_unpackF16(uint32_t a) { return (f32x2){f16_to_f32((uint16_t)a), f16_to_f32((uint16_t)(a >> 16))}; }
 FN uint32_t u32_packF16(f32x2 v) { return f32_to_f16(v[0]) | (uint32_t)f32_to_f16(v[1]) << 16; }
 

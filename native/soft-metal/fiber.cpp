@@ -12,6 +12,12 @@
 
 #include "execute.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) (void)0
+#endif
+
 extern "C" void soft_switch(void** save, void* to);
 
 namespace soft {
@@ -210,6 +216,7 @@ void fiberMain() {
 
 void prepare(Worker* w, uint32_t i) {
   Lane* l = w->lane(i);
+  ASAN_UNPOISON_MEMORY_REGION(l, sm::kStackBytes);  // an abandoned fiber leaves its frames' red zones behind
   *reinterpret_cast<uint64_t*>(l + 1) = kCanary;
   auto** top = reinterpret_cast<void**>(reinterpret_cast<char*>(l) + sm::kStackBytes);
 #if defined(__x86_64__)

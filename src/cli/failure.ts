@@ -1,9 +1,10 @@
-// How a command ends badly on purpose: a line for people and an exit code. 2 is for what the user typed, 1 for the work itself.
+// How a command ends badly on purpose: a line for people and an exit code. 2 is for what the user typed, 1 for the work itself, 130
+// for Ctrl-C. An empty message says nothing.
 
 export class Failure extends Error {
   readonly exitCode: number
 
-  constructor(message: string, exitCode: 1 | 2 = 2) {
+  constructor(message: string, exitCode: 1 | 2 | 130 = 2) {
     super(message)
     this.exitCode = exitCode
   }

@@ -1,9 +1,11 @@
 // The `ingot` command. Each file beside this one is a command; they are loaded when asked for, so that `ingot --help` is quick.
 // Bad flags and unknown names: one line on stderr, exit code 2, nothing on stdout. Failures of the work itself: exit code 1.
 
+import { readFile } from 'node:fs/promises'
 import { Command, CommanderError } from 'commander'
 import { isIngotError } from '../base/error.ts'
 import { Failure } from './failure.ts'
+import { isBrokenPipe } from './terminal.ts'
 
 export interface CommandFile {
   /** Declares arguments and options, and what to do. */
@@ -26,20 +28,37 @@ const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<Com
 /** Runs the command line; gives the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
   const program = new Command('ingot').description('Run language models from TypeScript, on the GPU you have').exitOverride()
-  program.configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'ingot: ').trimEnd() + '\n') }).showHelpAfterError(false)
-  const wanted = args.find((arg) => !arg.startsWith('-'))
-  for (const [name, { about, load }] of Object.entries(COMMANDS)) {
-    const command = program.command(name).description(about).exitOverride()
-    if (name === wanted) (await load()).define(command)
-  }
+  program.version(await version(), '-v, --version').configureOutput({ outputError: (text, write) => write(oneLine(text)) })
+  // `ingot help run` and `ingot run --help` both need the flags of `run`.
+  const [first, second] = args.filter((arg) => !arg.startsWith('-'))
+  const wanted = first === 'help' ? second : first
+  // A reader that went away (`| head -1`) is no failure; commands that stream watch for it themselves.
+  const ignoreBrokenPipe = (error: Error): void => { if (!isBrokenPipe(error)) throw error }
+  process.stdout.on('error', ignoreBrokenPipe)
   try {
+    for (const [name, { about, load }] of Object.entries(COMMANDS)) {
+      const command = program.command(name).description(about)
+      if (name === wanted) (await load()).define(command)
+    }
     if (args.length === 0) program.outputHelp()
     else await program.parseAsync([...args], { from: 'user' })
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     return report(error)
+  } finally {
+    process.stdout.off('error', ignoreBrokenPipe)
   }
+}
+
+/** Commander's complaints, in the form of ours: `ingot: unknown option '--foo' (Did you mean --for?)`. */
+function oneLine(text: string): string {
+  return `${text.replace(/^error: /, 'ingot: ').trim().replace(/\s*\n\s*/g, ' ')}\n`
+}
+
+async function version(): Promise<string> {
+  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
+  return String((JSON.parse(text) as { version?: unknown }).version)
 }
 
 function report(error: unknown): number {

@@ -8,24 +8,34 @@ import { emitMsl } from '../emit/msl.ts'
 import { emitWgsl } from '../emit/wgsl.ts'
 import { hashText } from '../ir/hash.ts'
 import { printKernel } from '../ir/print.ts'
+import { HALVES, encodeHalf } from '../ir/interpret/half.ts'
+import { attention } from '../kernel/attention.ts'
+import { dequantize } from '../kernel/dequantize.ts'
+import { matmul } from '../kernel/matmul.ts'
+import { matvec } from '../kernel/matvec.ts'
 import { norm } from '../kernel/norm.ts'
-import type { Arrays, KernelRecord } from '../kernel/record.ts'
+import type { Arrays, BufferShape, KernelRecord, NumberArray } from '../kernel/record.ts'
+import { softmax } from '../kernel/softmax.ts'
 import { findDifference } from './compare.ts'
 import type { Device } from './device.ts'
+import { openReference } from './reference/reference.ts'
 import { runRecord } from './run-record.ts'
 import type { Verdict } from './verdict.ts'
 
 export interface SelfTestCase {
   readonly record: KernelRecord
   readonly params: object
-  /** Values as the device gets them and as the definition does; without it, random numbers for f32 and f16 buffers. */
-  readonly inputs?: () => { readonly device: Arrays; readonly oracle: Arrays }
 }
 
 /** Small, real, and together touching what differs between devices. Add a line for every kernel a model cannot do without. */
 export const SELF_TEST: readonly SelfTestCase[] = [
   { record: norm, params: norm.cases[0]! },
   { record: norm, params: norm.cases[3]! },
+  { record: softmax, params: { rows: 2, cols: 67 } },
+  { record: matvec, params: { format: 'q4_k', m: 19, k: 512, n: 1, bias: true } },
+  { record: matmul, params: { format: 'f32', m: 33, k: 67, n: 17, bias: false } },
+  { record: matmul, params: { format: 'q4_k', m: 16, k: 256, n: 9, bias: false } },
+  { record: attention, params: { ...attention.cases[0]!, type: 'f16', rows: 3, heads: 2, kvHeads: 1, headDim: 16, capacity: 70 } },
 ]
 
 /** Runs all cases. Never throws: a device that fails in any way has failed its test. */
@@ -53,8 +63,8 @@ export function selfTestKey(caps: Caps, cases: readonly SelfTestCase[] = SELF_TE
   return hashText(texts.join('\n'))
 }
 
-async function runCase(device: Device, { record, params, inputs }: SelfTestCase): Promise<void> {
-  const values = inputs?.() ?? randomInputs(record, params)
+async function runCase(device: Device, { record, params }: SelfTestCase): Promise<void> {
+  const values = await inputsOf(record, params)
   const got = await runRecord(device, record, params, values.device, { sentinels: true })
   const want = record.define(values.oracle, params)
   for (const [name, array] of Object.entries(want)) {
@@ -63,14 +73,43 @@ async function runCase(device: Device, { record, params, inputs }: SelfTestCase)
   }
 }
 
-function randomInputs(record: KernelRecord, params: object): { device: Arrays; oracle: Arrays } {
+/** Inputs as the device gets them, and as the definition does: quantised weights are bytes for one and numbers for the other. */
+async function inputsOf(record: KernelRecord, params: object): Promise<{ device: Arrays; oracle: Arrays }> {
   const random = randomNumbers(1)
-  const inputs = record.buffers(params).filter(({ role }) => role !== 'out').map(({ name, type, elements }) => {
-    if (type !== 'f32') throw new IngotError('bad-argument', `the self-test must be given values of type ${type}`, { op: record.name, got: name })
-    return [name, Float32Array.from({ length: elements }, random)] as const
-  })
-  const arrays = Object.fromEntries(inputs)
-  return { device: arrays, oracle: arrays }
+  const given = record.inputs?.(params, () => (random() + 1) / 2) ?? {}
+  const device: Record<string, NumberArray> = {}
+  const oracle: Record<string, NumberArray> = {}
+  for (const shape of record.buffers(params).filter(({ role }) => role !== 'out')) {
+    const { name, type, elements } = shape
+    const values = given[name] ?? (type === 'q4_k' ? randomQ4K(elements, random) : randomFloats(record.name, shape, random))
+    device[name] = values
+    oracle[name] = type === 'q4_k' ? await decode(type, elements, values) : values
+  }
+  return { device, oracle }
+}
+
+/** Numbers that the type of the buffer holds exactly. */
+function randomFloats(op: string, { name, type, elements }: BufferShape, random: () => number): Float32Array {
+  if (type !== 'f32' && type !== 'f16') throw new IngotError('bad-argument', `the self-test has no values of type ${type}`, { op, got: name })
+  return Float32Array.from({ length: elements }, () => (type === 'f32' ? random() : HALVES[encodeHalf(random())] as number))
+}
+
+/** Blocks of random scales and quants; the two halves that scale them all are small numbers and not NaN. */
+function randomQ4K(elements: number, random: () => number): Uint8Array {
+  const bytes = Uint8Array.from({ length: (elements / 256) * 144 }, () => random() * 128 + 128)
+  const halves = new DataView(bytes.buffer)
+  for (let block = 0; block < bytes.length; block += 144) {
+    halves.setUint16(block, encodeHalf(random() * 0.01), true)
+    halves.setUint16(block + 2, encodeHalf(random() * 0.01), true)
+  }
+  return bytes
+}
+
+/** What the bytes of a weight mean, by the oracle. */
+async function decode(format: string, elements: number, w: NumberArray): Promise<NumberArray> {
+  await using oracle = openReference({ check: false })
+  const { y } = await runRecord(oracle, dequantize, { format, elements }, { w })
+  return y!
 }
 
 /** The same numbers in [-1, 1) every time, for a seed that is not 0. */

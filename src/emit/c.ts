@@ -77,8 +77,8 @@ const asWords = (node: Node, speaker: Speaker): Text =>
 const shift = (operator: string): Spelling => (node, speaker) => {
   const count = constantOf(operand(node, 1))
   const left = speaker.say(operand(node)) // alone gives the type
-  const [, right] = spread(node, speaker)
   if (count !== undefined) return binary(left, operator, atom(String(count & 31)), LEVEL.shift)
+  const [, right] = spread(node, speaker)
   return binary(left, operator, binary(right, '&', atom(scalarOf(node.dtype) === 'u32' ? '31u' : '31'), LEVEL.bitAnd), LEVEL.shift)
 }
 
@@ -117,7 +117,7 @@ const element = (node: Node, speaker: Speaker): Text =>
   (node.dtype === 'bool' ? unary(`-${within(castTo('int32_t', speaker.say(node)), LEVEL.unary)}`) : speaker.say(node))
 const vec: Spelling = (node, speaker) => atom(`(${typeName(node.dtype)}){${node.src.map((part) => element(part, speaker).text).join(', ')}}`)
 const shuffle = (node: Node, speaker: Speaker, first: number, width: number): Text => {
-  const [a, b = a] = node.src.map((part) => speaker.say(part).text) as [string, string?]
+  const [a, b = `(${typeName(operand(node).dtype)}){0}`] = node.src.map((part) => speaker.say(part).text) as [string, string?]
   return atom(`__builtin_shufflevector(${a}, ${b}, ${Array.from({ length: width }, (_, index) => first + index).join(', ')})`)
 }
 const logic = (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling => (node, speaker) =>
@@ -189,7 +189,7 @@ const dialect: Dialect = {
   let: (dtype, name, value) => `const ${typeName(dtype)} ${name} = ${value};`,
   var: (dtype, name, value) => `${typeName(dtype)} ${name} = ${value};`,
   forLoop: (name, from, to, step) => `for (uint32_t ${name} = ${from}; ${name} < ${to}; ${step === '1' ? `${name}++` : `${name} += ${step}`}) {`,
-  unroll: (times) => `UNROLL(${Number(times)})`,
+  unroll: (times) => `UNROLL(${times === true ? 16 : Number(times)})`,
   barrier: () => '// barrier: one lane',
   load: (access) => {
     const { memory, dtype } = access

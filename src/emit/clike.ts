@@ -385,6 +385,7 @@ export function requireSubgroups(kernel: Kernel, available: number): void {
 /** The constant that an operand certainly is, alone or in every element. */
 export function constantOf(node: Node): number | undefined {
   const scalar = node.op === 'splat' ? node.src[0] : node
+  if (scalar?.op === 'table' && scalar.src[0]?.op === 'const') return (scalar.arg as readonly number[])[Number(scalar.src[0].arg)]
   return scalar?.op === 'const' ? Number(scalar.arg) : undefined
 }
 

@@ -49,11 +49,27 @@ const operand = (node: Node, index = 0): Node => node.src[index] as Node
 const construct = (node: Node, speaker: Speaker): Text => atom(`${typeName(node.dtype)}(${node.src.map((part) => speaker.say(part).text).join(', ')})`)
 const reinterpret = (node: Node, speaker: Speaker): Text => atom(`as_type<${typeName(node.dtype)}>(${speaker.say(operand(node)).text})`)
 
+/** Lanes of vectors, one by one: there are no swizzles. Operands that are more than a name go through a helper. */
+function regroup(node: Node, speaker: Speaker, what: string): Text {
+  const parts = node.src.map((part) => speaker.say(part))
+  if (node.src.every(({ op }) => op === 'local' || op === 'get')) return atom(lanesText(node.dtype, operand(node).dtype, what, parts))
+  const name = `${what}_${operand(node).dtype}_${node.dtype}`
+  speaker.need(name)
+  return atom(`${name}(${parts.map(({ text }) => text).join(', ')})`)
+}
+
+function lanesText(to: DType, from: DType, what: string, parts: readonly Text[]): string {
+  const first = what === 'join' ? 0 : Number(what.slice('slice'.length))
+  const perPart = what === 'join' ? widthOf(from) : widthOf(to)
+  const lanes = parts.flatMap((part) => Array.from({ length: perPart }, (_, index) => lane(part, first + index)))
+  return `${typeName(to)}(${lanes.join(', ')})`
+}
+
 const shift = (operator: string): Spelling => (node, speaker) => {
   const count = constantOf(operand(node, 1))
   const left = speaker.say(operand(node)) // alone gives the type
-  const [, right] = spread(node, speaker)
   if (count !== undefined) return binary(left, operator, atom(String(count & 31)), LEVEL.shift)
+  const [, right] = spread(node, speaker)
   return binary(left, operator, binary(right, '&', atom('31'), LEVEL.bitAnd), LEVEL.shift)
 }
 
@@ -98,16 +114,8 @@ const spell = {
   },
   cast, bitcast: reinterpret, splat: construct, vec: construct,
   extract: (node, speaker) => atom(lane(speaker.say(operand(node)), Number(node.arg))),
-  slice: (node, speaker) => {
-    const from = speaker.say(operand(node))
-    const parts = Array.from({ length: widthOf(node.dtype) }, (_, index) => lane(from, Number(node.arg) + index))
-    return atom(`${typeName(node.dtype)}(${parts.join(', ')})`)
-  },
-  join: (node, speaker) => {
-    const width = widthOf(operand(node).dtype)
-    const parts = node.src.flatMap((part) => Array.from({ length: width }, (_, index) => lane(speaker.say(part), index)))
-    return atom(`${typeName(node.dtype)}(${parts.join(', ')})`)
-  },
+  slice: (node, speaker) => regroup(node, speaker, `slice${String(node.arg)}`),
+  join: (node, speaker) => regroup(node, speaker, 'join'),
   unpackU8: (node, speaker) => atom(`uint4(as_type<uchar4>(${speaker.say(operand(node)).text}))`),
   unpackI8: (node, speaker) => atom(`int4(as_type<char4>(${speaker.say(operand(node)).text}))`),
   packI8: (node, speaker) => atom(`as_type<uint>(${operand(node).dtype === 'i32x4' ? 'char4' : 'uchar4'}(${speaker.say(operand(node)).text}))`),
@@ -275,17 +283,25 @@ function tableLine({ name, dtype, values }: Table): string {
   return `constant ${typeName(dtype)} ${name}[${values.length}] = { ${items.join(', ')} };`
 }
 
-/** A helper function that a body asked for by name: guarded division, saturating conversion. */
+/** A helper function that a body asked for by name: regrouped lanes, guarded division, saturating conversion. */
 function helper(name: string): string[] {
-  const [what = '', dtype = 'i32'] = name.split('_') as [string, DType]
+  const [what = '', dtype = 'i32', to = 'i32'] = name.split('_') as [string, DType, DType]
+  if (what === 'join' || what.startsWith('slice')) {
+    const parts = what === 'join' ? ['a', 'b'] : ['v']
+    const parameters = parts.map((part) => `${typeName(dtype)} ${part}`).join(', ')
+    return [`inline ${typeName(to)} ${name}(${parameters}) {`, `  return ${lanesText(to, dtype, what, parts.map(atom))};`, '}']
+  }
   const type = typeName(dtype)
   const width = widthOf(dtype)
   const signed = scalarOf(dtype) === 'i32'
   if (what === 'to') {
     const from = typeName(vector('f32', width))
-    const [low, high, below] = signed ? ['(-2147483647 - 1)', '2147483647', '-2147483648.0f'] : ['0u', '0xffffffffu', '0.0f']
-    const above = signed ? '2147483648.0f' : '4294967296.0f'
-    if (width === 1) return [`inline ${type} ${name}(float x) {`, `  return x >= ${above} ? ${high} : x >= ${below} ? ${type}(x) : x < ${below} ? ${low} : 0;`, '}']
+    const [low, high, below, above] = signed
+      ? ['(-2147483647 - 1)', '2147483647', '-2147483648.0f', '2147483648.0f'] : ['0u', '0xffffffffu', '0.0f', '4294967296.0f']
+    if (width === 1) {
+      const rest = signed ? `x >= ${below} ? int(x) : x < ${below} ? ${low} : 0` : 'x > 0.0f ? uint(x) : 0u'
+      return [`inline ${type} ${name}(float x) {`, `  return x >= ${above} ? ${high} : ${rest};`, '}']
+    }
     return [
       `inline ${type} ${name}(${from} x) {`,
       `  ${type} n = ${type}(select(${from}(0.0f), x, (x >= ${below}) & (x < ${above})));`,

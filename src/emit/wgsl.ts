@@ -111,7 +111,10 @@ const spell = {
   slice: (node, speaker) => swizzle(speaker.say(operand(node)), Number(node.arg), widthOf(node.dtype)),
   unpackU8: call('unpack4xU8'), unpackI8: call('unpack4xI8'), unpackF16: call('unpack2x16float'), packF16: call('pack2x16float'),
   packI8: (node, speaker) => call(operand(node).dtype === 'i32x4' ? 'pack4xI8' : 'pack4xU8')(node, speaker),
-  table: (node, speaker) => subscript(speaker.table(node), speaker.say(operand(node), BARE)),
+  table: (node, speaker) => {
+    const known = constantOf(node)
+    return known !== undefined ? constant(known, scalarOf(node.dtype), {}, speaker) : subscript(speaker.table(node), speaker.say(operand(node), BARE))
+  },
   subSum: call('subgroupAdd'), subMax: call('subgroupMax'), subMin: call('subgroupMin'), subAny: call('subgroupAny'), subAll: call('subgroupAll'),
   subBroadcast: callWithArg('subgroupBroadcast', 'u'), subShuffle: call('subgroupShuffle'),
   subShuffleXor: callWithArg('subgroupShuffleXor', 'u'), subShuffleDown: callWithArg('subgroupShuffleDown', 'u'),

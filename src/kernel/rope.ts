@@ -1,6 +1,6 @@
 // Rotary position embedding: pairs of a head's elements turned by position * frequency. The first `dims` elements of each
 // head turn, the rest are copied. Pairs are neighbours ('adjacent') or half a turn of dims apart ('half').
-// The angle is rounded to f32 before its sine is taken, as model code does; the sine itself is exact to 1e-7.
+// The angle is not rounded on the way to its sine, so that far positions are as exact as near ones.
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
@@ -9,7 +9,7 @@ import type { Kernel } from '../ir/kernel.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
 import { flatGrid, flatLane, lanesFor } from './lanes.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
-import { sinCos } from './special.ts'
+import { sinCosOfProduct } from './special.ts'
 
 export type RopeStyle = 'adjacent' | 'half'
 export interface RopeParams {
@@ -52,7 +52,7 @@ export const rope: KernelRecord<RopeParams> = {
     const y = Float32Array.from(x!)
     for (let row = 0; row < rows; row++) {
       for (let i = 0; i < dims / 2; i++) {
-        const angle = Math.fround(positions![row]! * freqs![i]!)
+        const angle = positions![row]! * freqs![i]!
         const [cos, sin] = [Math.cos(angle) * magnitude, Math.sin(angle) * magnitude]
         for (let head = 0; head < heads; head++) {
           const start = (row * heads + head) * headDim
@@ -95,8 +95,7 @@ type Memory = Readable<'f32', Uniformity>
 interface Turn { readonly sin: Value<'f32'>; readonly cos: Value<'f32'> }
 
 function turnOf(k: LaneScope, position: Value<'u32'>, freq: Value<'f32'>, magnitude: Value<'f32'>): Turn {
-  // Bound, so that no target fuses the multiplication into what follows: the rounding of the angle is part of the meaning.
-  const { sin, cos } = sinCos(k.let('angle', freq.mul(position.to('f32'))))
+  const { sin, cos } = sinCosOfProduct(position, freq)
   return { sin: k.let('sin', sin.mul(magnitude)), cos: k.let('cos', cos.mul(magnitude)) }
 }
 

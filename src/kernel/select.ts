@@ -9,14 +9,13 @@ import type { Uniformity, Value } from '../ir/value.ts'
 import { combineLanes, flatGrid, flatGroup, lanesFor, subgroupOf } from './lanes.ts'
 import { NOTHING, NO_ID, combineBest, orderKey, ranking } from './order.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
-import { topkWork } from './topk.ts'
+import { MOST_CHOSEN, topkWork } from './topk.ts'
 
 export interface ArgmaxParams { readonly rows: number; readonly cols: number }
 export interface TopkParams { readonly cols: number; readonly k: number }
 
 /** Elements of a part. */
 const PART = 4096
-export const MOST_CHOSEN = 256
 
 /** Values with ties, infinities and a few NaN. */
 function logits(length: number, random: () => number): Float32Array {

@@ -10,8 +10,8 @@ import type { Arrays, KernelRecord, Work } from './record.ts'
 
 export interface SoftmaxParams { readonly rows: number; readonly cols: number }
 
-/** Below every finite entry; finite itself, so that differences of it are never NaN. */
-const LOWEST = -3.4028234663852886e38
+/** Where the maximum starts: finite, so that differences of it are never NaN. Entries below it count as -Infinity. */
+const LOWEST = -1e38
 const MOST_LANES = 1024
 
 export const softmax: KernelRecord<SoftmaxParams> = {

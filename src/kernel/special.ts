@@ -15,21 +15,56 @@ function polynomial(t: Float, coefficients: readonly number[]): Float {
   return sum ?? t.mul(0).add(last)
 }
 
-// Pi/2 in four parts of few bits: n times any of the first three is exact for n below 2^17, that is for angles up to 200,000.
-const HALF_PI = [1.5, 0.0703125, 0.00048065185546875, 3.174939427869231e-6] as const
+/** An angle as a sum; the second part is small. */
+interface Angle { readonly whole: Value<'i32'>; readonly part: Float }
+
+// 710 is nearly 113 turns, and a quarter turn nearly 1647099 / 2^20: the large steps of the reduction are integer arithmetic,
+// and what they miss is added in f32. Compilers are free to reorder sums of floats, and Mesa does: subtracting pi in pieces
+// of few bits, the usual way, loses everything that the pieces were for.
+const STEP = 710
+const STEP_REST = 6.0288706728107443e-5 // 710 - 226 pi
+const QUARTER = 1647099
+const QUARTER_SCALE = 2 ** 20
+const QUARTER_REST = 3.139164786504813e-7 // pi/2 - QUARTER / 2^20
 // Taylor series; on [-pi/4, pi/4] their error is below 3e-8.
 const SIN = [1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880] as const
 const COS = [1, -1 / 2, 1 / 24, -1 / 720, 1 / 40320] as const
 
-/** Sine and cosine, accurate to 1e-7 for angles up to 200,000; GPUs promise little even for small ones. */
+/** Sine and cosine, accurate to 2e-7 for angles up to 10 million; GPUs promise little even for small ones. */
 export function sinCos(angle: Float): { sin: Float; cos: Float } {
-  const turns = angle.mul(2 / Math.PI).rint()
-  let r = angle
-  for (const part of HALF_PI) r = turns.fma(-part, r)
+  return turn(split(angle))
+}
+
+/**
+ * Sine and cosine of count * frequency without rounding the angle, for counts below 2^20 and frequencies up to 1: to 4e-6 at
+ * worst. As one f32 product the angle would be off by 0.004 at position 100,000, and by how much would depend on whether a
+ * compiler fuses it. The high parts have few enough bits that their products are exact.
+ */
+export function sinCosOfProduct(count: Value<'u32'>, frequency: Float): { sin: Float; cos: Float } {
+  const high = frequency.as('u32').and(0xfffff000).as('f32')
+  const parts = [
+    split(high.mul(count.and(0xffffff00).to('f32'))),
+    split(high.mul(count.and(255).to('f32'))),
+    split(frequency.sub(high).mul(count.to('f32'))),
+  ]
+  return turn(parts.reduce((a, b) => ({ whole: a.whole.add(b.whole), part: a.part.add(b.part) })))
+}
+
+function split(angle: Float): Angle {
+  const whole = angle.to('i32')
+  return { whole, part: angle.sub(whole.to('f32')) }
+}
+
+function turn({ whole, part }: Angle): { sin: Float; cos: Float } {
+  const steps = whole.to('f32').mul(1 / STEP).rint().to('i32')
+  const left = whole.sub(steps.mul(STEP))
+  const rest = steps.to('f32').fma(STEP_REST, part)
+  const quarter = left.to('f32').add(rest).mul(2 / Math.PI).rint().to('i32')
+  const near = left.mul(QUARTER_SCALE).sub(quarter.mul(QUARTER))
+  const r = near.to('f32').mul(1 / QUARTER_SCALE).add(quarter.to('f32').fma(-QUARTER_REST, rest)) // in [-pi/4, pi/4]
   const square = r.mul(r)
   const sine = r.mul(polynomial(square, SIN))
   const cosine = polynomial(square, COS)
-  const quarter = turns.to('i32')
   const swap = quarter.and(1).ne(0)
   const sin = swap.select(cosine, sine)
   const cos = swap.select(sine, cosine)

@@ -11,8 +11,8 @@ import { NOTHING, NO_ID, combineBest, orderKey } from './order.ts'
 import type { Work } from './record.ts'
 
 const PART = 4096
-/** Room for the sorted list of a CPU. */
-const ROOM = 256
+/** Largest k: room for the sorted list of a CPU. */
+export const MOST_CHOSEN = 256
 /** Above the key of any value. */
 const ABOVE_ALL = 0x7fffffff
 
@@ -97,8 +97,8 @@ function takeInTurn(k: Scope, caps: Caps, lanes: number, { x, ids, from, to, cou
 }
 
 function insertSorted(k: LaneScope, { x, ids, from, to, count, write }: Search, width: 2 | 4 | 8 | 16): void {
-  const keys = k.shared('keys', 'i32', ROOM)
-  const kept = k.shared('kept', 'u32', ROOM)
+  const keys = k.shared('keys', 'i32', MOST_CHOSEN)
+  const kept = k.shared('kept', 'u32', MOST_CHOSEN)
   k.for({ name: 'i', to: count }, (i) => {
     keys.set(i, NOTHING)
     kept.set(i, NO_ID)

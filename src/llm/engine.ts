@@ -26,6 +26,9 @@ export type Answer =
   | { readonly kind: 'candidates'; readonly ids: Uint32Array; readonly logits: Float32Array }
   | { readonly kind: 'logits'; readonly logits: Float32Array }
 
+/** Gets rows of results as they are computed, with the index of the first; the next are computed when it is done with them. */
+export type EachRows = (rows: Float32Array, from: number) => void | Promise<void>
+
 type Output = Want | 'none' | 'all-logits' | 'hidden'
 
 interface Inputs { readonly tokens: Tensor; readonly positions: Tensor; readonly last: Tensor; readonly buffers: readonly BufferHandle[] }
@@ -80,12 +83,12 @@ export class Engine {
   }
 
   /** Feeds tokens and calls back with the logits of every position, chunk by chunk: [rows, vocabulary]. */
-  async evaluate(tokens: readonly number[], each: (logits: Float32Array, from: number) => void, signal?: AbortSignal): Promise<void> {
+  async evaluate(tokens: readonly number[], each: EachRows, signal?: AbortSignal): Promise<void> {
     await this.#feed(tokens, 'all-logits', each, signal)
   }
 
   /** Feeds tokens and calls back with the hidden states of every position: [rows, width]. */
-  async embed(tokens: readonly number[], each: (hidden: Float32Array, from: number) => void, signal?: AbortSignal): Promise<void> {
+  async embed(tokens: readonly number[], each: EachRows, signal?: AbortSignal): Promise<void> {
     await this.#feed(tokens, 'hidden', each, signal)
   }
 
@@ -94,16 +97,16 @@ export class Engine {
     return this.prefill([token], want)
   }
 
-  /** Greedy decoding after `token`: yields one token per step, each submitted before the one before it is read. */
-  async *greedy(token: number): AsyncGenerator<number, void, void> {
+  /** Greedy decoding after `token`: yields one token per step, at most `most`, each submitted before the one before it is read. */
+  async *greedy(token: number, most = Infinity): AsyncGenerator<number, void, void> {
     this.#check([token])
     const { plan, inputs } = await this.#plan(1, 'argmax')
     this.#write(inputs, [token])
     this.#tokens.push(token)
     let running = plan.run()
     try {
-      for (;;) {
-        const room = this.#tokens.length < this.options.capacity
+      for (let given = 1; ; given++) {
+        const room = given < most && this.#tokens.length < this.options.capacity
         const next = room ? plan.run() : undefined
         next?.catch(() => {}) // awaited below, or not at all if this generator is left
         const chosen = integers(await running)[0] as number
@@ -148,12 +151,12 @@ export class Engine {
     for (const buffer of done?.inputs.buffers ?? []) this.device.free(buffer)
   }
 
-  async #feed(tokens: readonly number[], output: Output, each: (rows: Float32Array, from: number) => void, signal?: AbortSignal): Promise<void> {
+  async #feed(tokens: readonly number[], output: Output, each: EachRows, signal?: AbortSignal): Promise<void> {
     this.#check(tokens)
     for (let at = 0; at < tokens.length; at += this.options.chunk) {
       signal?.throwIfAborted()
       const bytes = await this.#run(tokens.slice(at, at + this.options.chunk), output)
-      if (bytes !== undefined) each(floats([bytes]), at)
+      if (bytes !== undefined) await each(floats([bytes]), at)
     }
   }
 

@@ -5,6 +5,7 @@ import { IngotError } from '../base/error.ts'
 import type { Answer, Engine } from './engine.ts'
 import { type SampleOptions, createSampler, samplerNeeds } from './sample.ts'
 import { createStopMatcher } from './stop.ts'
+import type { StreamDecoder } from './tokenizer/stream.ts'
 import type { Tokenizer } from './tokenizer/tokenizer.ts'
 
 export interface GenerateOptions extends SampleOptions {
@@ -76,6 +77,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     if (prompt.length === 0) throw new IngotError('bad-argument', 'the prompt is empty', { op: 'generate', hint: 'give at least one token' })
   }
 
+  // oxlint-disable-next-line unicorn/no-thenable -- awaiting it is the point
   then<A = GenerationResult, B = never>(
     resolved?: ((value: GenerationResult) => A | PromiseLike<A>) | null, rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
@@ -118,7 +120,9 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     const { engine, tokenizer } = this.#host
     const { signal, maxTokens = Infinity, ignoreEos = false } = this.#options
     signal?.throwIfAborted()
-    const text = new TextOut(tokenizer, stopsOf(this.#options), (piece) => this.#emit(piece))
+    // After special tokens only, a text begins: SPM's first word then loses its space, as it does in a text that is decoded whole.
+    const continuation = this.#prompt.some((token) => tokenizer?.isSpecial(token) === false)
+    const text = new TextOut(tokenizer?.stream({ continuation }), stopsOf(this.#options), (piece) => this.#emit(piece))
     const tokens: number[] = []
     const cachedTokens = engine.rewind(this.#prompt)
     const begun = performance.now()
@@ -128,7 +132,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
       decodeFrom = performance.now()
       before = { ...engine.device.stats }
     })
-    for await (const token of source) {
+    for await (const token of untilCancelled(source, this.#cancel.signal)) {
       signal?.throwIfAborted()
       const ends = !ignoreEos && tokenizer?.isEndOfGeneration(token) === true
       if (ends) { finishReason = 'stop'; break }
@@ -137,6 +141,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
       if (this.#cancel.signal.aborted) { finishReason = 'cancelled'; break }
       if (tokens.length >= maxTokens) break
     }
+    if (this.#cancel.signal.aborted && finishReason === 'length' && tokens.length < maxTokens) finishReason = 'cancelled'
     text.flush()
     return {
       text: text.all, tokens, finishReason, ...(text.stopped === undefined ? {} : { stopped: text.stopped }),
@@ -147,7 +152,8 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
   /** Tokens one by one, by the cheapest way the sampler allows. */
   async *#tokens(cached: number, most: number, onFirst: () => void): AsyncGenerator<number, void, void> {
     const { engine } = this.#host
-    const { signal } = this.#options
+    const { signal: outer } = this.#options
+    const signal = outer === undefined ? this.#cancel.signal : AbortSignal.any([outer, this.#cancel.signal])
     if (most === 0) return
     const needs = samplerNeeds(this.#options)
     const want = typeof needs === 'object' ? { topK: Math.min(needs.topK, engine.model.vocabulary) } : needs
@@ -162,7 +168,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     onFirst()
     yield token
     if (want === 'argmax') {
-      if (engine.length < engine.options.capacity) yield* engine.greedy(token)
+      if (most > 1 && engine.length < engine.options.capacity) yield* engine.greedy(token, most - 1)
       return
     }
     while (engine.length < engine.options.capacity) {
@@ -187,8 +193,8 @@ class TextOut {
   readonly #matcher
   readonly #emit: (piece: string) => void
 
-  constructor(tokenizer: Tokenizer | undefined, stops: readonly string[], emit: (piece: string) => void) {
-    this.#decoder = tokenizer?.stream({ continuation: true })
+  constructor(decoder: StreamDecoder | undefined, stops: readonly string[], emit: (piece: string) => void) {
+    this.#decoder = decoder
     this.#matcher = createStopMatcher(stops)
     this.#emit = emit
   }
@@ -212,6 +218,15 @@ class TextOut {
   #add(piece: string): void {
     this.all += piece
     this.#emit(piece)
+  }
+}
+
+/** The tokens, and a quiet end where the prompt's work is broken off by a cancel. */
+async function* untilCancelled(tokens: AsyncGenerator<number, void, void>, cancel: AbortSignal): AsyncGenerator<number, void, void> {
+  try {
+    yield* tokens
+  } catch (error) {
+    if (!cancel.aborted || error !== cancel.reason) throw error
   }
 }
 

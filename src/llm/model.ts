@@ -8,7 +8,7 @@ import { architectureOf } from '../model/index.ts'
 import { type Gguf, openGguf } from '../weights/gguf.ts'
 import { metaNumber, metaString } from '../weights/gguf-meta.ts'
 import type { ByteSource } from '../weights/source.ts'
-import { Engine } from './engine.ts'
+import { type EachRows, Engine } from './engine.ts'
 import { type GenerateOptions, Generation, type Host } from './generation.ts'
 import { type ChatMessage, type RenderOptions, type Template, createTemplate } from './template.ts'
 import { type EncodeOptions, type Tokenizer, createTokenizer } from './tokenizer/tokenizer.ts'
@@ -93,6 +93,8 @@ export class Model implements AsyncDisposable {
   get memory(): { readonly weights: number; readonly cache: number } {
     return { weights: this.#parts.loaded.weightBytes, cache: this.#parts.engine.cacheBytes }
   }
+  /** false for files that carry none: they run on token ids */
+  get hasTokenizer(): boolean { return this.#tokenizer !== undefined }
   get tokenizer(): Tokenizer {
     if (this.#tokenizer !== undefined) return this.#tokenizer
     throw new IngotError('unsupported', 'this file carries no tokenizer', { op: 'model', hint: 'give token ids instead of text' })
@@ -140,7 +142,7 @@ export class Model implements AsyncDisposable {
   }
 
   /** Logits of every position, row by row. */
-  evaluate(tokens: readonly number[], each: (logits: Float32Array, from: number) => void, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
+  evaluate(tokens: readonly number[], each: EachRows, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     this.#check()
     return this.#exclusively(() => {
       this.#parts.engine.rewind([])

@@ -2,13 +2,13 @@
 // One file per format implements it; quant/index.ts lists them. The decoding is written in the kernel language, so a format
 // works in every kernel on every device from the day it has a file.
 
-import type { LaneScope, Readable } from '../ir/author.ts'
-import type { Uniformity, Value } from '../ir/value.ts'
+import type { LaneScope } from '../ir/author.ts'
+import type { Value } from '../ir/value.ts'
+import type { Packed } from './packed.ts'
 import type { GgmlType } from './type.ts'
+import type { WeightStorage, Weights } from './weight-storage.ts'
 
-/** How kernels see the bytes of a weight: the widest element that every block is aligned to. */
-export type WeightStorage = 'f32' | 'f16' | 'u32' | 'u16' | 'u8'
-export type Weights<S extends WeightStorage = WeightStorage> = Readable<S, Uniformity>
+export type { WeightStorage, Weights }
 
 /** Weights are decoded in runs of this many; every block is a multiple of it or one element. */
 export const CHUNK = 32
@@ -26,6 +26,8 @@ export interface Format<S extends WeightStorage = WeightStorage> {
     four(w: Weights<S>, index: Value<'u32'>): Value<'f32x4'>
     one(w: Weights<S>, index: Value<'u32'>): Value<'f32'>
   }
+  /** The layout for int8 arithmetic, if the format has one. */
+  readonly packed?: Packed<S>
   /** The bytes of these values, whose count is a multiple of the block. Absent: Ingot reads this format but does not write it. */
   encode?(values: Float32Array): Uint8Array
 }

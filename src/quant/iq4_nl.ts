@@ -2,6 +2,8 @@
 
 import { halfOf, nibbles, wordOf16 } from './bytes.ts'
 import type { Format } from './format.ts'
+import { joinHalves } from './packed.ts'
+import { packed32 } from './packed-32.ts'
 
 export const IQ4_TABLE = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113] as const
 
@@ -13,4 +15,13 @@ export const iq4_nl: Format<'u16'> = {
     const d = k.let('d', halfOf(w.at(block)))
     return nibbles(k, (i) => wordOf16(w, block.add(1 + 2 * i))).map((q) => q.lookup16(IQ4_TABLE).unpackI8().to('f32').mul(d))
   },
+  packed: packed32({
+    words: 4, scaleBytes: 32, bias: 128, small: false,
+    word: (w, block, index) => wordOf16(w, block.mul(9).add(1 + 2 * index)),
+    value: (nibbles) => nibbles.lookup16(IQ4_TABLE.map((value) => value + 128)),
+    packScales: (_k, w, rows, out) => {
+      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
+    },
+    scales: (tile, group) => tile.halves(0, group),
+  }),
 }

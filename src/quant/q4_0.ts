@@ -2,6 +2,8 @@
 
 import { halfOf, nibbles, wordOf16 } from './bytes.ts'
 import type { Format } from './format.ts'
+import { joinHalves } from './packed.ts'
+import { packed32 } from './packed-32.ts'
 
 export const q4_0: Format<'u16'> = {
   name: 'q4_0',
@@ -11,4 +13,12 @@ export const q4_0: Format<'u16'> = {
     const d = k.let('d', halfOf(w.at(block)))
     return nibbles(k, (i) => wordOf16(w, block.add(1 + 2 * i))).map((q) => q.unpackU8().to('f32').sub(8).mul(d))
   },
+  packed: packed32({
+    words: 4, scaleBytes: 32, bias: 8, small: true,
+    word: (w, block, index) => wordOf16(w, block.mul(9).add(1 + 2 * index)),
+    packScales: (_k, w, rows, out) => {
+      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
+    },
+    scales: (tile, group) => tile.halves(0, group),
+  }),
 }

@@ -1,8 +1,10 @@
 // Q4_K: 256 weights in 144 bytes: half d, half dmin, 12 bytes of 6-bit scales and minimums, 128 bytes of nibbles.
 // Sub-block s (32 weights): y = d*sc[s]*q - dmin*m[s]. Each 32 bytes of nibbles hold sub-block 2g low and 2g+1 high.
 
+import type { LaneScope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 import type { Format, Weights } from './format.ts'
+import { type Packed, type PackedOut, type Tile, joinBytes, joinHalves, spread, zeros } from './packed.ts'
 
 const WORDS = 144 / 4
 
@@ -37,4 +39,76 @@ export const q4_k: Format<'u32'> = {
       return q.to('f32').mul(factor).sub(offset)
     })
   },
+  packed: packedK(WORDS, 4, 2048, (tile, _sub, index, group) => {
+    const q = tile.quants(index, group)
+    return [q.and(0x0f0f0f0f), q.shr(4).and(0x0f0f0f0f)]
+  }),
+}
+
+/** Quants of word `index` (0..31) of a block: four weights of the even sub-block `sub`, and four of the odd one after it. */
+type Quants = (tile: Tile, sub: Value<'u32'>, index: Value<'u32'>, group: number) => [Value<'u32x16'>, Value<'u32x16'>]
+
+/**
+ * The packed layout of Q4_K and Q5_K. Scales stream: 16 halves d, 16 halves dmin, then for each sub-block 16 scale bytes and 16
+ * minimum bytes. Quants stream: the words of `qs` as they are, then what the format has besides.
+ */
+export function packedK(words: number, quantWord: number, quantBytes: number, quants: Quants): Packed<'u32'> {
+  return {
+    block: 256,
+    quantBytes,
+    scaleBytes: 320,
+    pack(k, w, rows, out) {
+      const first = rows.map((row) => k.let('first', row.mul(words)))
+      for (let word = 0; word < 32; word++) first.forEach((at, r) => out.quant(16 * word + r, w.at(at.add(quantWord + word))))
+      packScales(k, w, first, out)
+    },
+    multiply(k, tile) {
+      const { width, sums } = tile
+      k.for({ name: 'pair', to: 4 }, (pair) => {
+        sums.forEach((columns, group) => {
+          const dots = columns.map(() => [zeros(k, width), zeros(k, width)])
+          for (let t = 0; t < 8; t++) {
+            const [low, high] = quants(tile, pair.mul(2), pair.mul(8).add(t), group)
+            columns.forEach((_, column) => {
+              const dot = dots[column]!
+              dot[0] = low.dotU7I8(spread(tile.activations(column, pair.mul(16).add(t)), width), dot[0]!)
+              dot[1] = high.dotU7I8(spread(tile.activations(column, pair.mul(16).add(8 + t)), width), dot[1]!)
+            })
+          }
+          const [d, dmin] = [tile.halves(0, group), tile.halves(32, group)]
+          const at = pair.mul(64).add(64)
+          const factors = [0, 32].map((offset) => k.let('factor', tile.bytes(at.add(offset), group).mul(d)))
+          const minimums = [16, 48].map((offset) => k.let('minimum', tile.bytes(at.add(offset), group).mul(dmin)))
+          columns.forEach((sum, column) => {
+            let total = sum.get()
+            for (const half of [0, 1]) {
+              const sub = pair.mul(2).add(half)
+              const scaled = dots[column]![half]!.to('f32').mul(factors[half]!)
+              total = scaled.fma(spread(tile.scale(column, sub), width), total)
+              const both = tile.sum(column, sub.mul(2)).add(tile.sum(column, sub.mul(2).add(1)))
+              total = minimums[half]!.fma(spread(both.neg(), width), total)
+            }
+            sum.set(total)
+          })
+        })
+      })
+    },
+  }
+}
+
+function packScales(k: LaneScope, w: Weights<'u32'>, first: readonly Value<'u32'>[], out: PackedOut): void {
+  const heads = first.map((at) => w.at(at)) // d in the low half, dmin in the high
+  for (let pair = 0; pair < 8; pair++) {
+    const [a, b] = [heads[2 * pair]!, heads[2 * pair + 1]!]
+    out.scale(pair, joinHalves(a, b))
+    out.scale(8 + pair, joinHalves(a.shr(16), b.shr(16)))
+  }
+  for (let sub = 0; sub < 8; sub++) {
+    const parts = first.map((at) => scaleAndMin(w, at.add(1), k.const('u32', sub)))
+    for (let four = 0; four < 4; four++) {
+      const rows = parts.slice(4 * four, 4 * four + 4)
+      out.scale(16 + 8 * sub + four, joinBytes(rows.map(({ scale }) => scale)))
+      out.scale(16 + 8 * sub + 4 + four, joinBytes(rows.map(({ min }) => min)))
+    }
+  }
 }

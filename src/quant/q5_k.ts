@@ -2,7 +2,8 @@
 // sub-block s.
 
 import type { Format } from './format.ts'
-import { scaleAndMin } from './q4_k.ts'
+import type { Packed } from './packed.ts'
+import { packedK, scaleAndMin } from './q4_k.ts'
 
 const WORDS = 176 / 4
 
@@ -24,4 +25,23 @@ export const q5_k: Format<'u32'> = {
       return low.or(fifth).unpackU8().to('f32').mul(factor).sub(offset)
     })
   },
+  packed: withFifthBits(packedK(WORDS, 12, 2048 + 512, (tile, sub, index, group) => {
+    const q = tile.quants(index, group)
+    const fifth = tile.quants(index.and(7).add(32), group)
+    const bit = (at: typeof sub) => fifth.shr(at.splat(tile.width as 16)).and(0x01010101).shl(4)
+    return [q.and(0x0f0f0f0f).or(bit(sub)), q.shr(4).and(0x0f0f0f0f).or(bit(sub.add(1)))]
+  })),
+}
+
+/** The eight words of fifth bits follow the nibbles. */
+function withFifthBits(packed: Packed<'u32'>): Packed<'u32'> {
+  return {
+    ...packed,
+    pack(k, w, rows, out) {
+      packed.pack(k, w, rows, out)
+      rows.forEach((row, r) => {
+        for (let word = 0; word < 8; word++) out.quant(16 * (32 + word) + r, w.at(row.mul(WORDS).add(4 + word)))
+      })
+    },
+  }
 }

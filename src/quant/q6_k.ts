@@ -3,6 +3,7 @@
 
 import { byteOf16, halfOf, wordOf16 } from './bytes.ts'
 import type { Format } from './format.ts'
+import { type Packed, joinBytes, joinHalves, spread, zeros } from './packed.ts'
 
 const BYTES = 210
 
@@ -26,4 +27,64 @@ export const q6_k: Format<'u16'> = {
       return nibble.or(upper).unpackU8().to('f32').sub(32).mul(scales[i >> 2]!)
     })
   },
+  packed: packedQ6(),
+}
+
+/** Quants stream: 32 words of low nibbles, 16 of upper bits. Scales stream: 16 halves d, then 16 signed scales for each 16 weights. */
+function packedQ6(): Packed<'u16'> {
+  return {
+    block: 256,
+    quantBytes: 64 * 48,
+    scaleBytes: 32 + 256,
+    pack(_k, w, rows, out) {
+      const starts = rows.map((row) => row.mul(BYTES / 2))
+      starts.forEach((start, r) => {
+        for (let word = 0; word < 48; word++) out.quant(16 * word + r, wordOf16(w, start.add(2 * word)))
+      })
+      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
+      for (let sub = 0; sub < 16; sub++) {
+        for (let four = 0; four < 4; four++) {
+          const bytes = rows.slice(4 * four, 4 * four + 4).map((row) => byteOf16(w, row.mul(BYTES).add(192 + sub)))
+          out.scale(8 + 4 * sub + four, joinBytes(bytes))
+        }
+      }
+    },
+    multiply(k, tile) {
+      const { width, sums } = tile
+      k.for({ name: 'quarter', to: 4 }, (quarter) => {
+        // A quarter: 16 of the 32 places of a half block, in all four of its sub-blocks.
+        const [half, late] = [quarter.shr(1), quarter.and(1)]
+        sums.forEach((columns, group) => {
+          const dots = columns.map(() => [0, 1, 2, 3].map(() => zeros(k, width)))
+          for (let t = 0; t < 4; t++) {
+            const place = late.mul(4).add(t)
+            const [first, second] = [0, 8].map((offset) => tile.quants(half.mul(16).add(place).add(offset), group)) as [ReturnType<typeof tile.quants>, ReturnType<typeof tile.quants>]
+            const upper = tile.quants(half.mul(8).add(place).add(32), group)
+            const quants = [
+              first.and(0x0f0f0f0f).or(upper.shl(4).and(0x30303030)),
+              second.and(0x0f0f0f0f).or(upper.shl(2).and(0x30303030)),
+              first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
+              second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
+            ]
+            columns.forEach((_, column) => quants.forEach((q, sub) => {
+              const a = tile.activations(column, half.mul(32).add(place).add(8 * sub))
+              dots[column]![sub] = q.dotU7I8(spread(a, width), dots[column]![sub]!)
+            }))
+          }
+          const d = tile.halves(0, group)
+          const factors = [0, 1, 2, 3].map((sub) => k.let('factor', tile.signedBytes(half.mul(128).add(late.mul(16)).add(32 + 32 * sub), group).mul(d)))
+          columns.forEach((sum, column) => {
+            let total = sum.get()
+            for (const sub of [0, 1, 2, 3]) {
+              const block = half.mul(4).add(sub)
+              const offset = tile.sum(column, block.mul(2).add(late)).mul(-32)
+              const scaled = dots[column]![sub]!.to('f32').fma(spread(tile.scale(column, block), width), spread(offset, width))
+              total = scaled.fma(factors[sub]!, total)
+            }
+            sum.set(total)
+          })
+        })
+      })
+    },
+  }
 }

@@ -2,6 +2,8 @@
 
 import { halfOf, wordOf16 } from './bytes.ts'
 import type { Format } from './format.ts'
+import { joinHalves } from './packed.ts'
+import { packed32 } from './packed-32.ts'
 
 export const q8_0: Format<'u16'> = {
   name: 'q8_0',
@@ -11,4 +13,12 @@ export const q8_0: Format<'u16'> = {
     const d = k.let('d', halfOf(w.at(block)))
     return Array.from({ length: 8 }, (_, i) => wordOf16(w, block.add(1 + 2 * i)).unpackI8().to('f32').mul(d))
   },
+  packed: packed32({
+    words: 8, scaleBytes: 32, bias: 128, small: false,
+    word: (w, block, index) => wordOf16(w, block.mul(17).add(1 + 2 * index)).xor(0x80808080),
+    packScales: (_k, w, rows, out) => {
+      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
+    },
+    scales: (tile, group) => tile.halves(0, group),
+  }),
 }

@@ -10,6 +10,7 @@ import type { Probe } from '../../src/device/factory.ts'
 import { DEVICES, type DeviceLine, type OpenDeviceOptions, listDevices, open } from '../../src/device/open.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
+import { SELF_TEST } from '../../src/device/self-test.ts'
 import { type Verdict, type VerdictStore, openVerdicts } from '../../src/device/verdict.ts'
 
 interface Fake extends Partial<Probe> {
@@ -53,7 +54,7 @@ describe('open', () => {
     opened = []
     closed = []
     lines = []
-    options = { log: (line) => lines.push(line), verdicts: fakeStore() }
+    options = { log: (line) => lines.push(line), verdicts: fakeStore(), cases: SELF_TEST.slice(0, 1) }
     vi.stubEnv('INGOT_DEVICE', '')
   })
   afterEach(() => { vi.unstubAllEnvs() })
@@ -99,8 +100,8 @@ describe('open', () => {
   it('warns once on the console when nobody listens', async () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {})
     const devices = [fake('quiet', { available: false, reason: 'not here' }), fake('loud', { open: wrong }), fake('cpu')]
-    await open('auto', { devices, verdicts: options.verdicts })
-    await open('auto', { devices, verdicts: options.verdicts })
+    const { verdicts, cases } = options
+    for (let i = 0; i < 2; i++) await open('auto', { devices, verdicts, cases: cases! })
     expect(warn.mock.calls.map(([line]) => line)).toEqual([expect.stringMatching(/loud is not used/)])
     warn.mockRestore()
   })

@@ -15,6 +15,11 @@ const FLAGS = [
   '-Wall', '-Wextra', '-Werror',
 ]
 
+/** A call into libm fails to link. */
+const LINK = ['-shared', '-nostdlib', '-Wl,-z,defs', '-lgcc']
+/** Bytes that nobody may write to. */
+const GUARD = 64
+
 /** The compilers of this machine. */
 export const COMPILERS = ['gcc', 'clang'].filter((name) => {
   try {
@@ -45,14 +50,14 @@ export function compile(source: CSource, compiler: string, march: string, extra 
   const library = join(folder, 'kernels.so')
   writeFileSync(join(folder, 'kernels.c'), source.text)
   try {
-    execFileSync(compiler, [...FLAGS, ...extra, `-march=${march}`, `-I${PRELUDE}`, '-shared', '-fPIC', '-Wl,-z,defs', '-o', library, join(folder, 'kernels.c')], { stdio: 'pipe' })
+    execFileSync(compiler, [...FLAGS, ...extra, `-march=${march}`, `-I${PRELUDE}`, '-fPIC', ...(extra.includes('-c') ? [] : LINK), '-o', library, join(folder, 'kernels.c')], { stdio: 'pipe' })
   } catch (error) {
     throw new Error(`${compiler} -march=${march}: ${String((error as { stderr?: Buffer }).stderr).slice(0, 4000)}`, { cause: error })
   }
   return library
 }
 
-/** `-Wl,-z,defs` above makes a call into libm fail to link. */
+/** Compiles and loads. */
 export function build(source: CSource, compiler: string, march: string, extra = ['-O2']): Library {
   const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
   const path = compile(source, compiler, march, extra, folder)
@@ -64,13 +69,24 @@ export function build(source: CSource, compiler: string, march: string, extra = 
   return {
     run(kernel, { buffers, uniforms = {}, grid }) {
       const call = library.func(`void ingot_${kernel.name}(void *buffers, void *uniforms, void *grid, uint32_t begin, uint32_t end, void *scratch)`)
-      const pointers = BigUint64Array.from(buffersOf(kernel), ({ name }) => koffi.address(buffers[name]))
-      const scratch = new Uint8Array((source.scratch[source.entries.indexOf(`ingot_${kernel.name}`)] ?? 0) + 64)
+      // memory that the garbage collector does not move, with guards behind each buffer
+      const guarded = buffersOf(kernel).map(({ name }) => {
+        const bytes = buffers[name] as Uint8Array
+        const copy = new Uint8Array(new ArrayBuffer(bytes.length + GUARD)).fill(0xa5)
+        copy.set(bytes)
+        return { name, bytes, copy }
+      })
+      const pointers = BigUint64Array.from(guarded, ({ copy }) => koffi.address(copy))
+      const scratch = new Uint8Array(new ArrayBuffer((source.scratch[source.entries.indexOf(`ingot_${kernel.name}`)] ?? 0) + 64))
       const start = (64 - Number(koffi.address(scratch) % 64n)) % 64
       const groups = grid[0] * grid[1] * grid[2]
       const split = groups >> 1 // two calls, as two threads would make
       for (const [begin, end] of [[0, split], [split, groups]] as const) {
         call(pointers, packUniforms(kernel, uniforms), Uint32Array.from(grid), begin, end, scratch.subarray(start))
+      }
+      for (const { name, bytes, copy } of guarded) {
+        if (copy.subarray(bytes.length).some((byte) => byte !== 0xa5)) throw new Error(`${kernel.name} wrote past the end of ${name}`)
+        bytes.set(copy.subarray(0, bytes.length))
       }
     },
     [Symbol.dispose]() {

@@ -30,8 +30,18 @@ describe.skipIf(COMPILERS.length === 0)('random kernels in C (skipped where no C
         const [wanted, got] = [buffers(), buffers()]
         interpret(kernel, { buffers: wanted, uniforms, grid }, { check: false })
         library.run(kernel, { buffers: got, uniforms, grid })
-        expect(() => compareOutputs(wanted, got, outputs), `seed ${seed}\n${printKernel(kernel)}`).not.toThrow()
+        expect(difference(seed, printKernel(kernel), () => compareOutputs(wanted, got, outputs))).toBe('')
       }
     }
   })
 })
+
+/** What is wrong with which kernel, or nothing. */
+function difference(seed: number, kernel: string, compare: () => void): string {
+  try {
+    compare()
+    return ''
+  } catch (error) {
+    return `seed ${seed}: ${String(error)}\n${kernel}`
+  }
+}

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import { assert, float, property } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { floatDigits, halfDigits, hex } from '../../src/emit/literal.ts'
 import { Names, words } from '../../src/emit/name.ts'
@@ -13,7 +13,7 @@ describe('numbers as text', () => {
   })
 
   it('gives every f32 back', () => {
-    fc.assert(fc.property(fc.float({ noNaN: true, noDefaultInfinity: true }), (value) => {
+    assert(property(float({ noNaN: true, noDefaultInfinity: true }), (value) => {
       const text = floatDigits(value)
       expect(Math.fround(Number(text))).toBe(value)
       expect(text).toMatch(/^-?\d+(\.\d+)?(e-?\d+)?$/)

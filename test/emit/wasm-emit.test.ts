@@ -247,6 +247,19 @@ describe('control', () => {
     }), { x: Int32Array.from({ length: 32 }, (_, i) => i - 9) }, { uniforms: { n: 31, scale: 0.5, shift: -3 } })).toEqual([])
   })
 
+  it('writes out loops that ask for it', () => {
+    const written = kernel('unrolled', { params: { x: buffer('u32', 'readwrite') } }, (p, k) => {
+      k.for({ from: 1, to: 12, step: 3, unroll: true }, (i) => k.for({ to: i, unroll: true }, (j) => {
+        const at = k.let('at', i.add(j))
+        p.x.set(at, p.x.at(at).add(i))
+      }))
+      k.for({ to: 100, unroll: true }, (i) => p.x.set(i.rem(5), i))
+      k.for({ to: 0, unroll: true }, (i) => p.x.set(i, 99))
+    })
+    expect(differences(written, { x: new Uint32Array(32) })).toEqual([])
+    expect(printWat(written, VARIANTS[0]![1]).match(/ loop /g)).toHaveLength(6) // workgroups, the inner loop four times, the long one
+  })
+
   it('finds its place in a grid of three axes', () => {
     expect(differences(kernel('places', { params: { y: buffer('u32', 'write') } }, (p, k) => {
       const { x, y, z } = k.workgroupId

@@ -215,11 +215,11 @@ describe('WGSL', () => {
     }
 
     fn to_i32(x: f32) -> i32 {
-      return select(i32(x), i32(0), (bitcast<u32>(x) & u32(0x7fffffffu)) > u32(0x7f800000u));
+      return select(select(i32(x), 2147483647, x >= 2147483648.0f), 0, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);
     }
 
     fn to_u32(x: f32) -> u32 {
-      return select(u32(x), u32(0), (bitcast<u32>(x) & u32(0x7fffffffu)) > u32(0x7f800000u));
+      return select(select(u32(x), 0xffffffffu, x >= 4294967296.0f), 0u, (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u);
     }
 
     @compute @workgroup_size(1)

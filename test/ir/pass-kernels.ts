@@ -12,7 +12,7 @@ export interface Sample {
   /** results may differ by this much, relatively; 0: not by a bit */
   readonly tolerance: number
   /** how the results are to be compared */
-  readonly compare: 'f32' | 'u8' | 'f16'
+  readonly compare: 'f32' | 'u8'
 }
 
 function noise(count: number, seed = 1): number[] {

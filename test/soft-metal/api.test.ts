@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { describeSoftMetal, type ComputeEncoder, type Size } from './harness.ts'
 
 const ONE: Size = [1, 1, 1]
@@ -14,7 +14,10 @@ const SOURCE = `kernel void put(device float* y [[buffer(0)]], uint i [[thread_p
     t[i] = 1.0; y[i] = t[i]; }`
 
 await describeSoftMetal('misuse of Metal', (metal, path) => {
-  const put = metal.pipeline(SOURCE, 'put')
+  let put = 0n
+  beforeAll(() => {
+    put = metal.pipeline(SOURCE, 'put')
+  })
   beforeEach(() => metal.reset())
 
   /** Encode something wrong: the command buffer must fail with that text, and the finding must be listed. */

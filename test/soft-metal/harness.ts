@@ -2,7 +2,7 @@
 // For the tests of soft-metal only; the Metal device has its own table. Not a test itself.
 
 import koffi from 'koffi'
-import { describe, test } from 'vitest'
+import { describe } from 'vitest'
 
 type Koffi = ReturnType<typeof koffi.load>
 type Func = ReturnType<Koffi['func']>
@@ -29,16 +29,16 @@ export async function build(sanitize = false): Promise<Build> {
   return module.buildSoftMetal({ sanitize })
 }
 
-/** A suite that runs on soft-metal, or says why it does not. */
+/**
+ * A suite that runs on soft-metal, or is skipped with the reason. When it is skipped its body still runs, with no library:
+ * only tests and hooks may use it.
+ */
 export async function describeSoftMetal(title: string, body: (metal: SoftMetal, path: string) => void): Promise<void> {
-  const { path, reason } = await build()
-  const skipped = () => {
-    test('soft-metal is built', (context) => context.skip(reason))
-  }
-  const suite = (library: string) => () => {
-    body(new SoftMetal(library), library)
-  }
-  describe(`${title}`, path === undefined ? skipped : suite(path))
+  const { path = '', reason } = await build()
+  const metal = path === '' ? (undefined as unknown as SoftMetal) : new SoftMetal(path)
+  describe.skipIf(path === '')(reason === undefined ? `${title}` : `${title} (skipped: ${reason})`, () => {
+    body(metal, path)
+  })
 }
 
 const SIZE = koffi.struct({ width: 'uint64', height: 'uint64', depth: 'uint64' })

@@ -14,7 +14,7 @@ import { type Checked, checkCommands, checkKernel, checkSize, checkTransfer, che
 import { type BufferHandle, type ByteRange, type Command, type Device, type Program, type Recording, emptyStats } from '../device.ts'
 import type { DeviceFactory, OpenOptions, Probe } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
-import { BufferTable } from '../table.ts'
+import { BufferTable, type Entry } from '../table.ts'
 import type { Executor } from './executor.ts'
 import { Heap } from './heap.ts'
 import { Inline } from './inline.ts'
@@ -135,24 +135,19 @@ class CpuDevice implements Device {
     const entry = this.#table.get(buffer, 'write')
     checkTransfer('write', entry, offset, bytes.length)
     checkWritable('write', entry)
+    if (this.#executor.pending === 0) this.#heap.bytes.set(bytes, entry.memory + offset)
+    else this.#writeLater(entry, offset, bytes)
     this.stats.bytesWritten += bytes.length
-    if (this.#executor.pending === 0) return this.#heap.bytes.set(bytes, entry.memory + offset)
-    const staged = this.#heap.alloc(bytes.length, 'write')
-    this.#heap.bytes.set(bytes, staged)
-    const from = { entry: { ...entry, memory: staged }, offset: 0, bytes: bytes.length }
-    const plan = encodePlan(this.#heap, [{ kind: 'copy', from, to: { entry, offset, bytes: bytes.length } }], this.#threads)
-    return void this.#run(plan).catch(() => {}).finally(() => {
-      this.#heap.free(plan.block)
-      this.#heap.free(staged)
-    })
   }
 
   async read(buffer: BufferHandle, offset: number, bytes: number): Promise<Uint8Array> {
     this.#open('read')
     const entry = this.#table.get(buffer, 'read')
     checkTransfer('read', entry, offset, bytes)
-    this.stats.bytesRead += bytes
-    if (this.#executor.pending === 0) return this.#heap.copy(entry.memory + offset, bytes)
+    if (this.#executor.pending === 0) {
+      this.stats.bytesRead += bytes
+      return this.#heap.copy(entry.memory + offset, bytes)
+    }
     const [read] = await this.#runOnce([{ kind: 'read', from: { entry, offset, bytes } }])
     return read as Uint8Array
   }
@@ -250,6 +245,16 @@ class CpuDevice implements Device {
     const at = this.#heap.alloc(bytes.length, 'compile')
     this.#heap.bytes.set(bytes, at)
     return at
+  }
+
+  /** A write while work is under way: the bytes wait in memory of their own for their turn. */
+  #writeLater(entry: Entry<number>, offset: number, bytes: Uint8Array): void {
+    const staged = this.#heap.alloc(bytes.length, 'write')
+    this.#heap.bytes.set(bytes, staged)
+    const from = { entry: { ...entry, memory: staged }, offset: 0, bytes: bytes.length }
+    const done = this.#runOnce([{ kind: 'copy', from, to: { entry, offset, bytes: bytes.length } }])
+    // a device that is lost tells so when work is submitted or read
+    void done.catch(() => {}).finally(() => this.#heap.free(staged))
   }
 
   async #runOnce(commands: readonly Checked<number>[]): Promise<Uint8Array[]> {

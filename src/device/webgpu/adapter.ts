@@ -16,27 +16,19 @@ const MOST_LANES = 1024
 const PARALLEL = 64
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i
 
-/** An adapter, and the GPU object it came from: in Node the process lives as long as that is referenced. */
-export interface Found {
-  readonly gpu: GPU
-  readonly adapter: GPUAdapter
-}
-
 /** The best adapter there is; throws `device-unavailable` with the reason. */
-export async function findAdapter(): Promise<Found> {
+export async function findAdapter(): Promise<GPUAdapter> {
   const gpu = await findGpu()
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null)
-  if (adapter === null) {
-    throw new IngotError('device-unavailable', 'no GPU adapter was found', {
-      op: 'webgpu', hint: 'is a graphics driver installed (Vulkan on Linux), and does this process see it?',
-    })
-  }
-  return { gpu, adapter }
+  if (adapter !== null) return adapter
+  throw new IngotError('device-unavailable', 'no GPU adapter was found', {
+    op: 'webgpu', hint: 'is a graphics driver installed (Vulkan on Linux), and does this process see it?',
+  })
 }
 
 export async function probeAdapter(): Promise<Probe> {
   try {
-    const { adapter } = await findAdapter()
+    const adapter = await findAdapter()
     return { available: true, detail: describe(adapter), key: keyOf(adapter), software: isSoftware(adapter) }
   } catch (error) {
     return { available: false, detail: 'no adapter', reason: error instanceof Error ? error.message : String(error), key: 'none' }
@@ -89,6 +81,12 @@ function keyOf({ info, features }: GPUAdapter): string {
   return [info.vendor, info.architecture, info.device, info.description, `${info.subgroupMinSize}-${info.subgroupMaxSize}`, abilities].join('/')
 }
 
+/**
+ * Dawn, made once and held until the process ends. It polls for events from a timer that outlives the GPU object: had that
+ * been collected meanwhile, the process would crash. Holding it does not keep the process from ending.
+ */
+let dawn: GPU | undefined
+
 async function findGpu(): Promise<GPU> {
   const own = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu
   if (own !== undefined) return own
@@ -98,7 +96,8 @@ async function findGpu(): Promise<GPU> {
   // Some Vulkan drivers complain on stderr when this is not set.
   if (process.platform === 'linux') process.env.XDG_RUNTIME_DIR ??= '/tmp'
   const { create } = await importDawn()
-  return create([])
+  dawn ??= create([])
+  return dawn
 }
 
 /** An optional peer: named by a variable, so that types and bundles do not need it. */

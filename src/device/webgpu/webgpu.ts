@@ -12,7 +12,7 @@ import { type BufferHandle, type ByteRange, type Command, type Device, type Prog
 import type { DeviceFactory } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
 import { BufferTable } from '../table.ts'
-import { type Found, capsOf, describe, findAdapter, probeAdapter, requestDevice } from './adapter.ts'
+import { capsOf, describe, findAdapter, probeAdapter, requestDevice } from './adapter.ts'
 import { type GpuMemory, type Prepared, encode, prepare } from './encode.ts'
 import { guard, translate } from './fault.ts'
 import { upload } from './load.ts'
@@ -25,8 +25,8 @@ export const webgpu: DeviceFactory = {
   about: 'WebGPU: Dawn in Node (package webgpu), navigator.gpu in browsers',
   probe: probeAdapter,
   async open() {
-    const found = await findAdapter()
-    return new WebgpuDevice(found, await requestDevice(found.adapter))
+    const adapter = await findAdapter()
+    return new WebgpuDevice(adapter, await requestDevice(adapter))
   },
 }
 
@@ -53,15 +53,14 @@ export class WebgpuDevice implements Device {
   readonly #creating = new Set<Promise<void>>()
   /** what WebGPU has not answered yet; Dawn may crash when a device is destroyed meanwhile */
   readonly #running = new Set<Promise<unknown>>()
-  /** undefined once closed: in Node the process does not end while something holds the GPU object */
-  #found: Found | undefined
   #lost: IngotError | undefined
+  /** an error that no scope caught */
   #stray: IngotError | undefined
+  #closed = false
 
-  constructor(found: Found, device: GPUDevice) {
-    this.detail = describe(found.adapter)
-    this.caps = capsOf(device, found.adapter)
-    this.#found = found
+  constructor(adapter: GPUAdapter, device: GPUDevice) {
+    this.detail = describe(adapter)
+    this.caps = capsOf(device, adapter)
     this.#device = device
     const table = new BufferTable<GpuMemory>({ create: (bytes) => this.#create(bytes), destroy: ({ buffer }) => buffer.destroy() }, this.stats)
     this.#table = table
@@ -178,8 +177,8 @@ export class WebgpuDevice implements Device {
   }
 
   async close(): Promise<void> {
-    if (this.#found === undefined) return
-    this.#found = undefined
+    if (this.#closed) return
+    this.#closed = true
     while (this.#running.size > 0) await Promise.allSettled(this.#running)
     if (this.#lost === undefined) await this.#device.queue.onSubmittedWorkDone()
     this.#table.close()
@@ -302,7 +301,7 @@ export class WebgpuDevice implements Device {
   }
 
   #usable(op: string): void {
-    if (this.#found === undefined) throw new IngotError('closed', 'the webgpu device was closed', { op })
+    if (this.#closed) throw new IngotError('closed', 'the webgpu device was closed', { op })
     if (this.#lost !== undefined) throw this.#lost
   }
 }

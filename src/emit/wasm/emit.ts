@@ -20,7 +20,7 @@ import type { WasmFeatures } from './features.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
 import { printModule } from './print.ts'
-import { type Speaker, type Spelling, operand, valueType } from './speaker.ts'
+import { type Speaker, type Spelling, constantOf, operand, valueType } from './speaker.ts'
 import { spellings, tableLength, wasmTarget } from './spell.ts'
 
 export interface WasmKernel {
@@ -75,6 +75,17 @@ function build(kernel: Kernel, features: WasmFeatures) {
 }
 
 const AXES = ['x', 'y', 'z'] as const
+/** More than these are not written out, whatever the author wishes. */
+const MOST_ROUNDS = 16
+
+/** The values of the counter of a loop that is to be written out. */
+function unrolled({ arg, src }: Node): number[] | undefined {
+  const [from, to, step] = src.slice(0, 3).map(constantOf)
+  if ((arg as { unroll?: unknown }).unroll !== true || from === undefined || to === undefined || step === undefined) return undefined
+  const rounds = Math.max(0, Math.ceil((to - from) / step))
+  return rounds > MOST_ROUNDS ? undefined : Array.from({ length: rounds }, (_, round) => from + round * step)
+}
+
 const align = (value: number, to: number): number => Math.ceil(value / to) * to
 
 class Emitter implements Speaker {
@@ -302,12 +313,23 @@ class Emitter implements Speaker {
     }
   }
 
-  /** The condition stands at the end of each round, and once before the first. */
+  /** Rounds one after the other if the author asked for it and there are few; else the condition stands at the end of each. */
   #for(node: Node, id: number, name: string): void {
     const { f } = this
     const [from, to, step, body] = [0, 1, 2, 3].map((index) => operand(node, index)) as [Node, Node, Node, Node]
     this.#scopes.push([])
     const counter = this.#declare(id, 'i32', name)
+    const rounds = unrolled(node)
+    if (rounds === undefined) this.#count(counter, from, to, step, body)
+    for (const round of rounds ?? []) {
+      f.i32Const(round).localSet(counter)
+      this.#block(body)
+    }
+    for (const { type, local } of this.#scopes.pop() ?? []) this.#free[type].push(local)
+  }
+
+  #count(counter: number, from: Node, to: Node, step: Node, body: Node): void {
+    const { f } = this
     this.say(from)
     f.localTee(counter)
     this.say(to)
@@ -321,7 +343,6 @@ class Emitter implements Speaker {
         f.emit('i32.lt_u').brIf(next)
       })
     })
-    for (const { type, local } of this.#scopes.pop() ?? []) this.#free[type].push(local)
   }
 
   #loop(node: Node): void {

@@ -25,12 +25,15 @@ const MERGE = {
 }
 
 /** (x op c1) op c2 -> x op (c1 op c2) for ops of integers that may be regrouped. */
-const regroup = (op: OpName, inner: keyof typeof MERGE = 'add', limit = Infinity): Rule => ({ make, constant, a, right }) => {
+const regroup = (op: OpName, inner: keyof typeof MERGE = 'add'): Rule => ({ make, constant, a, right }) => {
   const first = a.op === op ? splatOf(a.src[1] as Node) : undefined
   if (first === undefined || right === undefined) return undefined
-  const x = a.src[0] as Node
-  const both = MERGE[inner](first, right)
-  return both < limit ? make(op, x, constant(both)) : undefined
+  return make(op, a.src[0] as Node, constant(MERGE[inner](first, right)))
+}
+/** Two shifts one way are one, if together they are below 32. */
+const regroupShift = (op: 'shl' | 'shr'): Rule => ({ make, constant, a, right = 0 }) => {
+  const first = a.op === op ? splatOf(a.src[1] as Node) ?? 0 : 0
+  return first > 0 && right > 0 && first + right < 32 ? make(op, a.src[0] as Node, constant(first + right)) : undefined
 }
 const first = (...rules: readonly Rule[]): Rule => (it) => {
   for (const rule of rules) {
@@ -59,8 +62,8 @@ const INTEGER: Partial<Record<OpName, Rule>> = {
   ),
   or: first(unit(0), idempotent, isAllOnes(({ b }) => b), regroup('or', 'or')),
   xor: first(unit(0), ifSame(0)),
-  shl: first(unit(0), regroup('shl', 'add', 32)),
-  shr: first(unit(0), regroup('shr', 'add', 32), dropLowBits),
+  shl: first(unit(0), regroupShift('shl')),
+  shr: first(unit(0), regroupShift('shr'), dropLowBits),
 }
 const FLOAT: Partial<Record<OpName, Rule>> = {
   sub: ({ a, right }) => (Object.is(right, 0) ? a : undefined),
@@ -192,7 +195,7 @@ export function trailingZeros(node: Node, known: (local: Node) => number = () =>
     case 'mul': return Math.min(32, of(a) + of(b))
     case 'add': case 'sub': case 'or': case 'xor': return Math.min(of(a), of(b))
     case 'and': return Math.max(of(a), of(b))
-    case 'shl': return Math.min(32, of(a) + (splatOf(b) ?? 0))
+    case 'shl': return Math.min(32, of(a) + ((splatOf(b) ?? 0) & 31))
     default: return 0
   }
 }

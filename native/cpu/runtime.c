@@ -1,0 +1,220 @@
+// The threads of the native cpu device. A pool runs one plan at a time: the caller is its first thread, the others wait for
+// plans, look around for a moment when there is none, then sleep. All threads walk through the commands in order, take chunks of
+// each until none are left, and meet where a command says so. Which thread computes a workgroup does not change its result.
+// Also memory and mapped files, for which JavaScript has no words.
+
+#include "runtime.h"
+#include "wait.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MOST_THREADS 256
+#define STACK_BYTES (1u << 20)
+#define LINE 64
+
+struct worker {
+  ingot_pool *pool;
+  uint32_t number;
+  pthread_t thread;
+};
+
+struct ingot_pool {
+  uint32_t threads;
+  ingot_plan *plan;
+  uint8_t *scratch;
+  uint64_t scratch_stride; // bytes per thread
+  waker waker;
+  _Alignas(LINE) _Atomic uint32_t serving; // the ticket whose turn it is
+  _Alignas(LINE) _Atomic uint32_t posted;  // plans given to the workers so far
+  _Alignas(LINE) _Atomic uint32_t arrived; // threads at the barrier
+  _Alignas(LINE) _Atomic uint32_t opened;  // how often it has opened
+  _Alignas(LINE) _Atomic uint32_t stop;
+  struct worker workers[];
+};
+
+static void *pointer(uint64_t address) { return (void *)(uintptr_t)address; }
+
+// The last thread to come opens it for all.
+static void meet(ingot_pool *pool) {
+  if (pool->threads == 1) return;
+  const uint32_t opened = atomic_load_explicit(&pool->opened, memory_order_acquire);
+  if (atomic_fetch_add(&pool->arrived, 1) + 1 < pool->threads) {
+    waker_wait(&pool->waker, &pool->opened, opened, true);
+    return;
+  }
+  atomic_store(&pool->arrived, 0);
+  atomic_fetch_add(&pool->opened, 1);
+  waker_wake(&pool->waker, &pool->opened);
+}
+
+static void work(const ingot_command *command, uint64_t begin, uint64_t end, void *scratch) {
+  switch (command->kind) {
+    case INGOT_DISPATCH:
+      ((ingot_kernel *)(uintptr_t)command->what)(
+        pointer(command->where), pointer(command->uniforms), command->grid, (uint32_t)begin, (uint32_t)end, scratch);
+      break;
+    case INGOT_COPY: memcpy(pointer(command->where + begin), pointer(command->what + begin), end - begin); break;
+    case INGOT_FILL: memset(pointer(command->where + begin), (int)command->what, end - begin); break;
+  }
+}
+
+static void take_chunks(ingot_command *command, void *scratch) {
+  const uint64_t total = command->total, chunk = command->chunk;
+  for (;;) {
+    const uint64_t begin = atomic_fetch_add_explicit(&command->next, chunk, memory_order_relaxed);
+    if (begin >= total) return;
+    work(command, begin, total - begin < chunk ? total : begin + chunk, scratch);
+  }
+}
+
+static void walk(ingot_pool *pool, uint32_t number) {
+  ingot_plan *plan = pool->plan;
+  ingot_command *commands = pointer(plan->commands);
+  void *scratch = pool->scratch + number * pool->scratch_stride;
+  for (uint32_t i = 0; i < plan->count; i++) {
+    if (commands[i].barrier) meet(pool);
+    if (!atomic_load_explicit(&plan->cancel, memory_order_relaxed)) take_chunks(&commands[i], scratch);
+  }
+  meet(pool);
+}
+
+static void *serve(void *argument) {
+  const struct worker *self = argument;
+  ingot_pool *pool = self->pool;
+  for (uint32_t seen = 0;; seen++) {
+    waker_wait(&pool->waker, &pool->posted, seen, seen > 0);
+    if (atomic_load(&pool->stop)) return NULL;
+    walk(pool, self->number);
+  }
+}
+
+static void stop_workers(ingot_pool *pool, uint32_t count) {
+  atomic_store(&pool->stop, 1);
+  atomic_fetch_add(&pool->posted, 1);
+  waker_wake(&pool->waker, &pool->posted);
+  for (uint32_t i = 0; i < count; i++) pthread_join(pool->workers[i].thread, NULL);
+}
+
+static void release(ingot_pool *pool) {
+  waker_free(&pool->waker);
+  free(pool->scratch);
+  free(pool);
+}
+
+uint64_t ingot_pool_create(uint32_t threads) {
+  if (threads == 0 || threads > MOST_THREADS) return 0;
+  const size_t bytes = sizeof(ingot_pool) + (threads - 1) * sizeof(struct worker);
+  ingot_pool *pool = aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE);
+  if (pool == NULL) return 0;
+  memset(pool, 0, bytes);
+  pool->threads = threads;
+  waker_init(&pool->waker);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  uint32_t started = 0;
+  for (; started < threads - 1; started++) {
+    struct worker *worker = &pool->workers[started];
+    *worker = (struct worker){.pool = pool, .number = started + 1};
+    if (pthread_create(&worker->thread, &attributes, serve, worker) != 0) break;
+  }
+  pthread_attr_destroy(&attributes);
+  if (started == threads - 1) return (uint64_t)(uintptr_t)pool;
+  stop_workers(pool, started);
+  release(pool);
+  return 0;
+}
+
+void ingot_pool_destroy(uint64_t handle) {
+  ingot_pool *pool = pointer(handle);
+  stop_workers(pool, pool->threads - 1);
+  release(pool);
+}
+
+// Workers are waiting, so nobody uses the old one.
+static int need_scratch(ingot_pool *pool, uint64_t bytes) {
+  const uint64_t stride = (bytes + 4095) / 4096 * 4096;
+  if (stride <= pool->scratch_stride) return 1;
+  uint8_t *scratch = aligned_alloc(4096, stride * pool->threads);
+  if (scratch == NULL) return 0;
+  free(pool->scratch);
+  pool->scratch = scratch;
+  pool->scratch_stride = stride;
+  return 1;
+}
+
+int32_t ingot_pool_run(uint64_t handle, uint64_t plan_address, uint32_t ticket) {
+  ingot_pool *pool = pointer(handle);
+  ingot_plan *plan = pointer(plan_address);
+  for (uint32_t serving; (serving = atomic_load(&pool->serving)) != ticket;) waker_wait(&pool->waker, &pool->serving, serving, false);
+  int32_t status = INGOT_NO_MEMORY;
+  if (need_scratch(pool, plan->scratch)) {
+    ingot_command *commands = pointer(plan->commands);
+    for (uint32_t i = 0; i < plan->count; i++) atomic_store_explicit(&commands[i].next, 0, memory_order_relaxed);
+    pool->plan = plan;
+    atomic_fetch_add(&pool->posted, 1);
+    waker_wake(&pool->waker, &pool->posted);
+    walk(pool, 0);
+    status = atomic_load(&plan->cancel) ? INGOT_CANCELLED : INGOT_OK;
+  }
+  atomic_fetch_add(&pool->serving, 1);
+  waker_wake(&pool->waker, &pool->serving);
+  return status;
+}
+
+uint64_t ingot_memory_alloc(uint64_t bytes) {
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return 0;
+#ifdef MADV_HUGEPAGE
+  madvise(at, bytes, MADV_HUGEPAGE);
+#endif
+  return (uint64_t)(uintptr_t)at;
+}
+
+void ingot_memory_free(uint64_t at, uint64_t bytes) { munmap(pointer(at), bytes); }
+
+void ingot_memory_copy(uint64_t to, uint64_t from, uint64_t bytes) { memcpy(pointer(to), pointer(from), bytes); }
+
+uint64_t ingot_file_map(const char *path, uint64_t bytes) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  struct stat facts;
+  void *at = MAP_FAILED;
+  if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && (uint64_t)facts.st_size >= bytes) at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  if (at == MAP_FAILED) return 0;
+  madvise(at, bytes, MADV_WILLNEED);
+  return (uint64_t)(uintptr_t)at;
+}
+
+void ingot_file_unmap(uint64_t at, uint64_t bytes) { munmap(pointer(at), bytes); }
+
+#ifdef INGOT_LEVEL_dotprod
+#ifdef __linux__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+static int has_dotprod(void) { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 && (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0; }
+#else
+static int has_dotprod(void) { return 1; } // every Apple chip that runs macOS
+#endif
+#endif
+
+// Compiled, like all of this file, for the oldest CPU of the architecture: it may run before anything is known.
+int32_t ingot_supported(void) {
+#if defined(INGOT_LEVEL_avx512)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+    && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx2")
+    && __builtin_cpu_supports("fma");
+#elif defined(INGOT_LEVEL_avx2)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif defined(INGOT_LEVEL_dotprod)
+  return has_dotprod();
+#else
+  return 1;
+#endif
+}

@@ -1,0 +1,62 @@
+// The packed layout that formats with blocks of 32 share: y = d * (q - bias), one scale per row and block. Words of quants as they
+// lie in the file; nibble formats hold weights 0-15 in the low nibbles and 16-31 in the high ones.
+
+import type { LaneScope } from '../ir/author.ts'
+import type { Value } from '../ir/value.ts'
+import { type Packed, type PackedOut, type Tile, spread, zeros } from './packed.ts'
+import type { WeightStorage, Weights } from './weight-storage.ts'
+
+export interface Packed32<S extends WeightStorage> {
+  /** words of quants per row: 4 for nibbles, 8 for bytes */
+  readonly words: 4 | 8
+  readonly scaleBytes: number
+  /** what was added to the quants to make them unsigned */
+  readonly bias: number
+  /** quants stay below 128 */
+  readonly small: boolean
+  /** word `index` of a row's quants, given the row's block */
+  word(w: Weights<S>, block: Value<'u32'>, index: number): Value<'u32'>
+  packScales(k: LaneScope, w: Weights<S>, rows: readonly Value<'u32'>[], out: PackedOut): void
+  /** the scales of `width` rows */
+  scales(tile: Tile, group: number): Value<'f32x16'>
+  /** from the four bits of nibble formats to an unsigned byte */
+  value?(nibbles: Value<'u32x16'>): Value<'u32x16'>
+}
+
+export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S> {
+  const { words, scaleBytes, bias, small, value = (nibbles) => nibbles } = format
+  return {
+    block: 32,
+    quantBytes: 64 * words,
+    scaleBytes,
+    pack(k, w, rows, out) {
+      for (let index = 0; index < words; index++) rows.forEach((row, r) => out.quant(16 * index + r, format.word(w, row, index)))
+      format.packScales(k, w, rows, out)
+    },
+    multiply(k, tile) {
+      const { width, sums } = tile
+      sums.forEach((columns, group) => {
+        const dots = columns.map(() => zeros(k, width))
+        const step = (quants: Value<'u32x16'>, word: number): void => columns.forEach((_, column) => {
+          const a = spread(tile.activations(column, word), width)
+          dots[column] = small ? quants.dotU7I8(a, dots[column]!) : quants.dotU8I8(a, dots[column]!)
+        })
+        for (let index = 0; index < words; index++) {
+          const q = tile.quants(index, group)
+          if (words === 8) {
+            step(q, index)
+          } else {
+            step(value(q.and(0x0f0f0f0f)), index)
+            step(value(q.shr(4).and(0x0f0f0f0f)), index + 4)
+          }
+        }
+        const d = k.let('d', format.scales(tile, group))
+        columns.forEach((sum, column) => {
+          const both = tile.sum(column, 0).add(tile.sum(column, 1)).mul(-bias)
+          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column, 0), width), spread(both, width))
+          sum.set(scaled.fma(d, sum.get()))
+        })
+      })
+    },
+  }
+}

@@ -1,0 +1,84 @@
+// A second layout of weights, for processors that multiply int8 in vectors: sixteen rows side by side, so that the lanes of a
+// register are rows and no sum runs across lanes. A word of the quants stream holds four weights of one row, sixteen words
+// (64 bytes) the same four places of sixteen rows. Scales go in a stream of their own behind the quants of their rows.
+// Activations are int8 too: blocks of 32 with one scale, and the scaled sums of each 16, which serve the formats' minimums.
+//
+// A format brings how a row is taken apart (`pack`) and how a block is multiplied (`multiply`); kernel/ has the loops.
+
+import type { Width } from '../base/dtype.ts'
+import type { LaneScope } from '../ir/author.ts'
+import type { Value } from '../ir/value.ts'
+import type { WeightStorage, Weights } from './weight-storage.ts'
+
+/** rows that lie side by side */
+export const PACKED_ROWS = 16
+/** activations per scale */
+export const ACTIVATION_BLOCK = 32
+
+export interface Packed<S extends WeightStorage = WeightStorage> {
+  /** weights of one row in a block of the layout */
+  readonly block: number
+  /** bytes of one block of sixteen rows in each stream; quants a multiple of 64 */
+  readonly quantBytes: number
+  readonly scaleBytes: number
+  /** Writes block `at` of sixteen rows; `rows[r]` is the file's block of row r, counted in blocks. */
+  pack(k: LaneScope, w: Weights<S>, rows: readonly Value<'u32'>[], out: PackedOut): void
+  /** Adds to every sum the products of this block's rows with the columns' activations. */
+  multiply(k: LaneScope, tile: Tile): void
+}
+
+export interface PackedOut {
+  /** word `index` of the block's quants */
+  quant(index: number, value: Value<'u32'>): void
+  /** word `index` of the block's scales */
+  scale(index: number, value: Value<'u32'>): void
+}
+
+/** One block of weights against some columns of activations, as `multiply` sees them. */
+export interface Tile {
+  readonly width: Width
+  /** sums[group][column]: `width` rows each; 16 / width groups make up the sixteen rows */
+  readonly sums: readonly (readonly Sum[])[]
+  /** `width` rows of word `index` of the block's quants, from row group * width on */
+  quants(index: Value<'u32'> | number, group: number): Value<'u32x16'>
+  /** the same rows of sixteen bytes, signed bytes or halves that begin at byte `at` of the block's scales, as f32 */
+  bytes(at: Value<'u32'> | number, group: number): Value<'f32x16'>
+  signedBytes(at: Value<'u32'> | number, group: number): Value<'f32x16'>
+  halves(at: Value<'u32'> | number, group: number): Value<'f32x16'>
+  /** four activations of a column, `index` in words from the block's start */
+  activations(column: number, index: Value<'u32'> | number): Value<'u32'>
+  /** scale of the 32 activations, and scaled sum of the 16, with this number within the block */
+  scale(column: number, index: Value<'u32'> | number): Value<'f32'>
+  sum(column: number, index: Value<'u32'> | number): Value<'f32'>
+}
+
+/** A vector of rows being summed. Its width varies with the target; TypeScript is told 16 throughout. */
+export interface Sum {
+  get(): Value<'f32x16'>
+  set(value: Value<'f32x16'>): void
+}
+
+/** Bytes of sixteen rows of `inner` weights, both streams, rounded up to whole cache lines. */
+export function packedGroupBytes({ block, quantBytes, scaleBytes }: Packed, inner: number): number {
+  return Math.ceil(((inner / block) * (quantBytes + scaleBytes)) / 64) * 64
+}
+
+/** Four bytes, one from each of four words. */
+export function joinBytes(parts: readonly Value<'u32'>[]): Value<'u32'> {
+  return parts.map((part, i) => part.and(255).shl(8 * i)).reduce((a, b) => a.or(b))
+}
+
+/** Two halves in one word. */
+export function joinHalves(low: Value<'u32'>, high: Value<'u32'>): Value<'u32'> {
+  return low.and(0xffff).or(high.shl(16))
+}
+
+/** A dot product over words of quants with four columns' worth of bytes: starts at zero, one step per word. */
+export function zeros(k: LaneScope, width: Width): Value<'i32x16'> {
+  return k.const('i32', 0).splat(width) as unknown as Value<'i32x16'>
+}
+
+/** A scalar in every lane of a vector as wide as the tile's. */
+export function spread<D extends 'u32' | 'f32'>(value: Value<D>, width: Width): Value<`${D}x16`> {
+  return value.splat(width as 16) as unknown as Value<`${D}x16`>
+}
