@@ -1,6 +1,6 @@
 // The cases map.ts is tested with: every operation in some expression, every way to walk memory, odd sizes.
 
-import type { MapExpr, MapParams, MapType } from './map.ts'
+import type { MapExpr, MapParams, MapType } from './map-expr.ts'
 import { MAP_OPS, type MapOp, mapOp } from './map-op.ts'
 
 const x: MapExpr = { input: 0 }

@@ -9,27 +9,11 @@ import { type LaneScope, type ParamSpec, type Readable, type Writable, buffer, k
 import type { Value } from '../ir/value.ts'
 import { flatGrid, flatLane, lanesFor } from './lanes.ts'
 import { MAP_CASES } from './map-case.ts'
+import { type MapExpr, type MapInput, type MapParams, type MapType, checkMap, evaluate, evaluateU32, isInteger } from './map-expr.ts'
 import { type MapOp, type Operand, mapOp } from './map-op.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
-export type { MapOp }
-export type MapExpr =
-  | { readonly input: number }
-  | { readonly const: number }
-  | { readonly op: MapOp; readonly args: readonly MapExpr[] }
-export type MapType = 'f32' | 'f16' | 'u32'
-
-export interface MapInput {
-  readonly type: MapType
-  /** elements to step per axis of the result; 0 repeats the input along it */
-  readonly strides: readonly number[]
-}
-export interface MapParams {
-  readonly expr: MapExpr
-  readonly type: MapType
-  readonly shape: readonly number[]
-  readonly inputs: readonly MapInput[]
-}
+export type { MapExpr, MapInput, MapOp, MapParams, MapType }
 
 const MAX_RANK = 6
 /** Elements that one workgroup of a CPU computes, at least. */
@@ -76,48 +60,6 @@ function offsetOf(at: number, shape: readonly number[], strides: readonly number
   return offset
 }
 
-/** The expression in doubles. */
-export function evaluate(expr: MapExpr, inputs: readonly number[]): number {
-  if ('input' in expr) return inputs[expr.input]!
-  if ('const' in expr) return expr.const
-  const [a = 0, b = 0, c = 0] = expr.args.map((arg) => evaluate(arg, inputs))
-  return mapOp(expr.op).js(a, b, c)
-}
-
-function evaluateU32(expr: MapExpr, inputs: readonly number[]): number {
-  if ('input' in expr) return inputs[expr.input]!
-  if ('const' in expr) return expr.const
-  const [a = 0, b = 0, c = 0] = expr.args.map((arg) => evaluateU32(arg, inputs))
-  return (mapOp(expr.op).u32?.(a, b, c) ?? Number.NaN) >>> 0
-}
-
-function isInteger({ type, inputs }: MapParams): boolean {
-  return type === 'u32' && inputs.every((input) => input.type === 'u32')
-}
-
-function check(params: MapParams): void {
-  const { expr, shape, inputs } = params
-  const fail = (what: string, got: unknown, wanted: unknown): never => {
-    throw new IngotError('bad-argument', what, { op: 'map', got, wanted })
-  }
-  if (inputs.some(({ strides }) => strides.length !== shape.length)) {
-    fail('strides do not match the shape', inputs.map(({ strides }) => strides.length), shape.length)
-  }
-  const integer = isInteger(params)
-  const visit = (one: MapExpr): void => {
-    if ('const' in one) return
-    if ('input' in one) {
-      if (inputs[one.input] === undefined) fail('no such input', one.input, `0 to ${inputs.length - 1}`)
-      return
-    }
-    const { arity, u32 } = mapOp(one.op)
-    if (one.args.length !== arity) fail(`wrong number of operands of ${one.op}`, one.args.length, arity)
-    if (integer && u32 === undefined) fail(`${one.op} does not work on u32`, 'u32', 'f32')
-    one.args.forEach(visit)
-  }
-  visit(expr)
-}
-
 /** The shape and strides with axes of size 1 dropped and axes merged that every input walks like one. At least one axis is left. */
 export function mergeAxes(shape: readonly number[], strides: readonly (readonly number[])[]): { shape: number[]; strides: number[][] } {
   const axes: { size: number; steps: number[] }[] = []
@@ -136,7 +78,7 @@ type Walk = 'next' | 'same' | 'stride'
 const walkOf = (stride: number): Walk => (stride === 1 ? 'next' : stride === 0 ? 'same' : 'stride')
 
 function work(caps: Caps, params: MapParams): Work {
-  check(params)
+  checkMap(params)
   const { shape, strides } = mergeAxes(params.shape, params.inputs.map((input) => input.strides))
   const rank = shape.length
   if (rank > MAX_RANK) throw new IngotError('unsupported', 'too many axes', { op: 'map', got: rank, wanted: `at most ${MAX_RANK}` })

@@ -22,7 +22,7 @@ interface Angle { readonly whole: Value<'i32'>; readonly part: Float }
 // and what they miss is added in f32. Compilers are free to reorder sums of floats, and Mesa does: subtracting pi in pieces
 // of few bits, the usual way, loses everything that the pieces were for.
 const STEP = 710
-const STEP_REST = 6.0288706728107443e-5 // 710 - 226 pi
+const STEP_REST = 6.028870672810744e-5 // 710 - 226 pi
 const QUARTER = 1647099
 const QUARTER_SCALE = 2 ** 20
 const QUARTER_REST = 3.139164786504813e-7 // pi/2 - QUARTER / 2^20

@@ -2,7 +2,9 @@
 // when those are loaded, against the real ones. So nothing is loaded that the model does not use, and progress is known.
 
 import { IngotError } from '../base/error.ts'
-import type { BufferHandle, ByteRange, Device } from '../device/device.ts'
+import type { BufferHandle, ByteRange, Command, Device } from '../device/device.ts'
+import { packUniforms } from '../ir/kernel.ts'
+import { packedBytes, packedOf, repack } from '../kernel/repack.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
 import type { ModelSource } from '../nn/source.ts'
 import { GGML_TYPES, type GgmlType } from '../quant/type.ts'
@@ -21,7 +23,7 @@ export interface LoadedModel {
 }
 
 /** A part of a tensor's rows, as loaded: `from` and `rows` count along its slowest axis. */
-interface Want { readonly tensor: GgufTensor; readonly from: number; readonly rows: number }
+interface Want { readonly tensor: GgufTensor; readonly from: number; readonly rows: number; readonly packed: boolean }
 
 export async function loadModel(
   device: Device, gguf: Gguf, architecture: Architecture,
@@ -29,7 +31,8 @@ export async function loadModel(
 ): Promise<LoadedModel> {
   const small = await readSmall(gguf)
   const wanted = new Map<string, Want>()
-  architecture.build(makeSource(gguf, contextLength, small, {
+  const packs = device.caps.lanes === 1 && device.caps.dot
+  architecture.build(makeSource(gguf, contextLength, small, packs, {
     weight: (want) => {
       wanted.set(keyOf(want), want)
       return leafFor(want, 0 as BufferHandle)
@@ -44,13 +47,13 @@ export async function loadModel(
   try {
     for (const [key, want] of wanted) {
       signal?.throwIfAborted()
-      const handle = await device.load(rangeOf(want))
+      const handle = await loadWeight(device, want)
       owned.push(handle)
       handles.set(key, handle)
       loaded += bytesOf(want)
       onProgress?.({ loaded, total })
     }
-    const model = architecture.build(makeSource(gguf, contextLength, small, {
+    const model = architecture.build(makeSource(gguf, contextLength, small, packs, {
       weight: (want) => leafFor(want, handles.get(keyOf(want)) as BufferHandle),
       constant: (label, values) => {
         const handle = device.alloc(values.byteLength)
@@ -66,12 +69,34 @@ export async function loadModel(
   }
 }
 
+/** The weight as the model will read it; a packed one is made from the file's on the device, which then lets go of that. */
+async function loadWeight(device: Device, want: Want): Promise<BufferHandle> {
+  const source = await device.load(rangeOf(want))
+  if (!want.packed) return source
+  const params = { format: want.tensor.type, m: want.rows, k: want.tensor.dims[0] ?? 1 }
+  let target: BufferHandle | undefined
+  try {
+    target = device.alloc(packedBytes(params))
+    const [w, y] = [source, target]
+    const commands = await Promise.all(repack(params).launches.map(async ({ kernel, uniforms, grid }): Promise<Command> => ({
+      kind: 'dispatch', program: await device.compile(kernel), buffers: [{ buffer: w }, { buffer: y }], uniforms: packUniforms(kernel, uniforms), grid,
+    })))
+    await device.submit(commands)
+    return target
+  } catch (error) {
+    if (target !== undefined) device.free(target)
+    throw error
+  } finally {
+    device.free(source)
+  }
+}
+
 interface Maker {
   weight(want: Want): Tensor
   constant(label: string, values: Float32Array): Tensor
 }
 
-function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string, Float32Array>, make: Maker): ModelSource {
+function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string, Float32Array>, packs: boolean, make: Maker): ModelSource {
   const architecture = metaString(gguf, 'general.architecture')
   const key = (name: string): string => `${architecture}.${name}`
   const find = (name: string): GgufTensor | undefined => gguf.tensors.get(name)
@@ -80,13 +105,16 @@ function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string
     if (tensor === undefined) throw new IngotError('bad-file', 'the file has no such tensor', { op: architecture, got: name })
     return tensor
   }
-  const whole = (tensor: GgufTensor): Want => ({ tensor, from: 0, rows: rowsOf(tensor) })
+  const part = (tensor: GgufTensor, from: number, rows: number): Want =>
+    ({ tensor, from, rows, packed: packs && tensor.dims.length > 1 && packedOf(tensor.type, tensor.dims[0] ?? 1) !== undefined })
+  const whole = (tensor: GgufTensor): Want => part(tensor, 0, rowsOf(tensor))
   return {
     architecture,
     contextLength,
     number: (name, fallback) => metaNumber(gguf, key(name), fallback),
     text: (name, fallback) => metaString(gguf, key(name), fallback),
     has: (name) => find(name) !== undefined,
+    table: (name) => make.weight({ ...whole(need(name)), packed: false }),
     weight: (name) => make.weight(whole(need(name))),
     find: (name) => {
       const tensor = find(name)
@@ -97,7 +125,7 @@ function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string
       if (from + rows > rowsOf(tensor)) {
         throw new IngotError('bad-file', 'tensor has too few rows', { op: architecture, got: `${name} with ${rowsOf(tensor)}`, wanted: from + rows })
       }
-      return make.weight({ tensor, from, rows })
+      return make.weight(part(tensor, from, rows))
     },
     values: (name) => small.get(name),
     constant: make.constant,
@@ -128,15 +156,15 @@ function bytesOf({ tensor, rows }: Want): number {
   return rows * rowBytes(tensor)
 }
 
-function keyOf({ tensor, from, rows }: Want): string {
-  return `${tensor.name} ${from} ${rows}`
+function keyOf({ tensor, from, rows, packed }: Want): string {
+  return `${tensor.name} ${from} ${rows} ${packed}`
 }
 
-function leafFor({ tensor, from, rows }: Want, buffer: BufferHandle): Tensor {
+function leafFor({ tensor, from, rows, packed }: Want, buffer: BufferHandle): Tensor {
   const cols = tensor.dims[0] ?? 1
   const shape = tensor.dims.length === 1 ? [cols] : [rows, cols]
   const label = from === 0 && rows === rowsOf(tensor) ? tensor.name : `${tensor.name}[${from}..]`
-  return Tensor.leaf(buffer, shape, tensor.type satisfies GgmlType, { label })
+  return Tensor.leaf(buffer, shape, tensor.type satisfies GgmlType, { label, layout: packed ? 'packed' : 'file' })
 }
 
 function rangeOf(want: Want): ByteRange {

@@ -45,9 +45,9 @@ export const gemma3: Architecture = {
     })
     const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: source.number('rope.freq_base_swa', 10000) })
 
-    const embedding = source.weight('token_embd.weight')
+    const embedding = source.table('token_embd.weight')
     const norm = source.weight('output_norm.weight')
-    const output = source.find('output.weight') ?? embedding
+    const output = source.find('output.weight') ?? source.weight('token_embd.weight')
     const layers = Array.from({ length: layerCount }, (_, i): Layer => ({
       attnNorm: source.weight(`blk.${i}.attn_norm.weight`),
       q: readLinear(source, `blk.${i}.attn_q`),

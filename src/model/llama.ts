@@ -40,9 +40,9 @@ export const llama: Architecture = {
       ...readScaling(source),
     })
 
-    const embedding = source.weight('token_embd.weight')
+    const embedding = source.table('token_embd.weight')
     const norm = source.weight('output_norm.weight')
-    const output = source.find('output.weight') ?? embedding
+    const output = source.find('output.weight') ?? source.weight('token_embd.weight')
     const layers = Array.from({ length: layerCount }, (_, i): Layer => ({
       attnNorm: source.weight(`blk.${i}.attn_norm.weight`),
       q: readLinear(source, `blk.${i}.attn_q`),

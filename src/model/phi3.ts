@@ -44,9 +44,9 @@ export const phi3: Architecture = {
     })
     const slice = (name: string, from: number, rows: number): Linear => ({ weight: source.rows(`${name}.weight`, from, rows), bias: undefined })
 
-    const embedding = source.weight('token_embd.weight')
+    const embedding = source.table('token_embd.weight')
     const norm = source.weight('output_norm.weight')
-    const output = source.find('output.weight') ?? embedding
+    const output = source.find('output.weight') ?? source.weight('token_embd.weight')
     const layers = Array.from({ length: layerCount }, (_, i): Layer => {
       const [all, up] = [`blk.${i}.attn_qkv`, `blk.${i}.ffn_up`]
       const fused = source.has(`${all}.weight`)

@@ -11,7 +11,9 @@ export interface ModelSource {
   text(key: string, fallback?: string): string
   /** True if the file has a tensor of this name. */
   has(name: string): boolean
-  /** The weight of this name; its absence is an error. */
+  /** A table whose rows are looked up: the embedding. */
+  table(name: string): Tensor
+  /** The weight of this name, for norms and linear layers; its absence is an error. */
   weight(name: string): Tensor
   /** The weight, or undefined where the file has none. */
   find(name: string): Tensor | undefined

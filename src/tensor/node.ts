@@ -23,6 +23,8 @@ export interface LeafAttrs {
   /** byte offset in the buffer; a multiple of the device's alignment */
   readonly offset: number
   readonly format: GgmlType
+  /** packed: rows side by side for int8 dot products (quant/packed.ts); only linear layers can use it */
+  readonly layout: 'file' | 'packed'
 }
 
 export function leafOf(node: TensorNode): LeafAttrs | undefined {

@@ -9,6 +9,8 @@ import { gather } from '../kernel/gather.ts'
 import { linear } from '../kernel/linear.ts'
 import { type MapExpr, map } from '../kernel/map.ts'
 import { norm } from '../kernel/norm.ts'
+import { packedLinear } from '../kernel/packed-linear.ts'
+import { quantize8, quantizedWords } from '../kernel/quantize8.ts'
 import type { Work } from '../kernel/record.ts'
 import { type ReduceKind, reduce } from '../kernel/reduce.ts'
 import { type RopeStyle, rope } from '../kernel/rope.ts'
@@ -55,6 +57,7 @@ const names = (src: readonly TensorNode[], ...keys: string[]): Record<string, Te
 
 export interface MapAttrs { readonly expr: MapExpr; readonly type: ElementType }
 export interface NormAttrs { readonly kind: 'rms' | 'layer'; readonly eps: number; readonly weight: boolean; readonly bias: boolean }
+export interface PackedAttrs { readonly bias: boolean; readonly shape: readonly number[] }
 export interface ReduceAttrs { readonly kind: ReduceKind; readonly axes: readonly number[]; readonly keep: boolean }
 export interface RopeAttrs { readonly style: RopeStyle; readonly heads: number; readonly dims: number; readonly magnitude: number }
 export interface CacheAttrs { readonly heads: number }
@@ -112,6 +115,24 @@ export const TENSOR_OPS = {
       return linear(caps, { format: formatOf(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias })
     },
     bind: (out, src) => ({ ...names(src, 'x', 'w', 'bias'), y: out }),
+  }),
+
+  /** x [n, k] as int8 for packed weights */
+  quantize8: record<{ k: number }>({
+    infer: ([x], { k }) => ({ shape: [quantizedWords(sizeOf(x!.shape) / k, k)], type: 'u32' }),
+    lower: (_out, src, { k }, caps) => quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k }),
+    bind: (out, src) => ({ ...names(src, 'x'), y: out }),
+  }),
+
+  /** what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] */
+  packedLinear: record<PackedAttrs>({
+    infer: ([, w], { shape }) => ({ shape: [...shape.slice(0, -1), w!.shape[0] ?? 1], type: 'f32' }),
+    lower: (_out, src, { shape, bias }, caps) => {
+      const w = get(src, 1)
+      return packedLinear(caps, { format: formatOf(w), m: w.shape[0] ?? 1, k: last(shape), n: rowsOf(shape), bias })
+    },
+    // One buffer under several element types: words of quants, bytes and halves of scales.
+    bind: (out, [x, w, bias]) => ({ x: x!, floats: x!, w: w!, bytes: w!, signed: w!, halves: w!, ...(bias === undefined ? {} : { bias }), y: out }),
   }),
 
   /** rows of a table [rows, cols] of any format, chosen by u32 ids */

@@ -109,7 +109,7 @@ async function prepare(device: Device, node: TensorNode): Promise<Prepared> {
 }
 
 function keyOf(node: TensorNode): string {
-  const operand = (child: TensorNode): string => `${child.type}/${leafOf(child)?.format ?? ''}[${child.shape.join()}]`
+  const operand = (child: TensorNode): string => `${child.type}/${leafOf(child)?.format ?? ''}/${leafOf(child)?.layout ?? ''}[${child.shape.join()}]`
   const attrs = JSON.stringify(node.attrs, (_, value: unknown) => (typeof value === 'number' ? String(value) : value)) // JSON has no Infinity
   return `${node.op} ${attrs} ${node.type}[${node.shape.join()}] ${node.src.map(operand).join(' ')}`
 }

@@ -6,8 +6,8 @@ import type { BufferHandle } from '../device/device.ts'
 import type { MapExpr, MapOp } from '../kernel/map.ts'
 import type { ReduceKind } from '../kernel/reduce.ts'
 import type { GgmlType } from '../quant/type.ts'
-import { type ElementType, type LeafAttrs, type TensorNode, sizeOf } from './node.ts'
-import { type AttentionAttrs, type MapAttrs, type NormAttrs, type ReduceAttrs, type RopeAttrs, type TensorOpName, tensorOp } from './op.ts'
+import { type ElementType, type LeafAttrs, type TensorNode, leafOf, sizeOf } from './node.ts'
+import { type AttentionAttrs, type MapAttrs, type NormAttrs, type PackedAttrs, type ReduceAttrs, type RopeAttrs, type TensorOpName, tensorOp } from './op.ts'
 
 export class Tensor implements TensorNode {
   readonly op: string
@@ -16,6 +16,7 @@ export class Tensor implements TensorNode {
   readonly src: readonly Tensor[]
   readonly attrs: object
   label?: string
+  #quantized: Tensor | undefined
 
   private constructor(op: string, shape: readonly number[], type: ElementType, src: readonly Tensor[], attrs: object) {
     this.op = op
@@ -26,10 +27,13 @@ export class Tensor implements TensorNode {
   }
 
   /** A tensor over bytes that lie in a buffer already and outlive every plan that uses it. */
-  static leaf(buffer: BufferHandle, shape: readonly number[], format: GgmlType = 'f32', options: { offset?: number; label?: string } = {}): Tensor {
+  static leaf(
+    buffer: BufferHandle, shape: readonly number[], format: GgmlType = 'f32',
+    { offset = 0, label, layout = 'file' }: { offset?: number; label?: string; layout?: LeafAttrs['layout'] } = {},
+  ): Tensor {
     const type = format === 'f16' ? 'f16' : format === 'i32' ? 'u32' : 'f32'
-    const leaf = new Tensor('leaf', shape, type, [], { buffer, offset: options.offset ?? 0, format } satisfies LeafAttrs)
-    return options.label === undefined ? leaf : leaf.named(options.label)
+    const leaf = new Tensor('leaf', shape, type, [], { buffer, offset, format, layout } satisfies LeafAttrs)
+    return label === undefined ? leaf : leaf.named(label)
   }
 
   /** A leaf of 32-bit unsigned integers: token ids, positions. */
@@ -108,7 +112,12 @@ export class Tensor implements TensorNode {
 
   /** this [n, k] times weight [m, k], transposed, plus bias [m]. */
   linear(weight: Tensor, bias?: Tensor): Tensor {
-    return Tensor.of('linear', bias === undefined ? [this, weight] : [this, weight, bias], { bias: bias !== undefined })
+    const rest = bias === undefined ? [weight] : [weight, bias]
+    if (leafOf(weight)?.layout !== 'packed') return Tensor.of('linear', [this, ...rest], { bias: bias !== undefined })
+    // All packed weights that take this tensor share its int8 form.
+    const k = this.shape.at(-1) ?? 1
+    this.#quantized ??= Tensor.of('quantize8', [this], { k })
+    return Tensor.of<PackedAttrs>('packedLinear', [this.#quantized, ...rest], { bias: bias !== undefined, shape: this.shape })
   }
   /** The rows of this table that `ids` name. */
   gather(ids: Tensor): Tensor { return Tensor.of('gather', [this, ids], {}) }

@@ -65,7 +65,7 @@ describe('running a record', () => {
     const submit = device.submit.bind(device)
     device.submit = (work) => submit('commands' in work ? work : work.map((command) =>
       (command.kind === 'dispatch' ? { ...command, buffers: command.buffers.map(({ buffer: handle }) => ({ buffer: handle })) } : command)))
-    await expect(runRecord(device, counting(8, 9), {}, {}, { sentinels: true })).rejects.toThrow(/counting: a kernel wrote past the end of x, got byte 34/)
+    await expect(runRecord(device, counting(8, 9), {}, {}, { sentinels: true })).rejects.toThrow(/counting: a kernel wrote past the end of x, got byte 32/)
     expect(device.stats.buffers).toBe(0)
   })
 })

@@ -16,7 +16,7 @@ const FLAGS = [
 ]
 
 /** A call into libm fails to link. */
-const LINK = ['-shared', '-nostdlib', '-Wl,-z,defs', '-lgcc']
+const LINK = ['-shared', '-Wl,-z,defs']
 /** Bytes that nobody may write to. */
 const GUARD = 64
 
@@ -45,22 +45,32 @@ export interface Library extends Disposable {
   run(kernel: Kernel, dispatch: Dispatch): void
 }
 
-/** Compiles without running. */
-export function compile(source: CSource, compiler: string, march: string, extra = ['-O2'], folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))): string {
-  const library = join(folder, 'kernels.so')
-  writeFileSync(join(folder, 'kernels.c'), source.text)
+/** Compiles without running; throws what the compiler says. */
+export function compile(source: CSource, compiler: string, march: string, extra = ['-O2']): boolean {
+  const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
   try {
-    execFileSync(compiler, [...FLAGS, ...extra, `-march=${march}`, `-I${PRELUDE}`, '-fPIC', ...(extra.includes('-c') ? [] : LINK), '-o', library, join(folder, 'kernels.c')], { stdio: 'pipe' })
+    return compileIn(folder, source, compiler, march, extra) !== ''
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function compileIn(folder: string, source: CSource, compiler: string, march: string, extra: readonly string[]): string {
+  const [input, output] = [join(folder, 'kernels.c'), join(folder, 'kernels.so')]
+  const flags = [...FLAGS, ...extra, `-march=${march}`, `-I${PRELUDE}`, '-fPIC', ...(extra.includes('-c') ? [] : LINK), '-o', output, input]
+  writeFileSync(input, source.text)
+  try {
+    execFileSync(compiler, flags, { stdio: 'pipe' })
   } catch (error) {
     throw new Error(`${compiler} -march=${march}: ${String((error as { stderr?: Buffer }).stderr).slice(0, 4000)}`, { cause: error })
   }
-  return library
+  return output
 }
 
 /** Compiles and loads. */
 export function build(source: CSource, compiler: string, march: string, extra = ['-O2']): Library {
   const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
-  const path = compile(source, compiler, march, extra, folder)
+  const path = compileIn(folder, source, compiler, march, extra)
   const koffi = createRequire(import.meta.url)('koffi') as {
     load(path: string): { func(prototype: string): (...values: unknown[]) => void; unload(): void }
     address(value: unknown): bigint

@@ -102,7 +102,7 @@ describe.skipIf(COMPILERS.length === 0).each(COMPILERS)('%s (skipped where no C 
   const source = emitC(all.map(({ kernel }) => kernel))
   it.each(MARCHES)('compiles without warnings and agrees with the interpreter: %s', (march) => {
     if (!canRun(march)) {
-      compile(source, compiler, march)
+      expect(compile(source, compiler, march)).toBe(true)
       return
     }
     using library = build(source, compiler, march)
@@ -117,6 +117,6 @@ describe.skipIf(COMPILERS.length === 0).each(COMPILERS)('%s (skipped where no C 
 describe.skipIf(!COMPILERS.includes('clang'))('aarch64, compiled but not run (skipped without clang)', () => {
   const source = emitC(all.map(({ kernel }) => kernel))
   it.each(['armv8-a', 'armv8.2-a+dotprod', 'armv8.2-a+dotprod+i8mm'])('%s', (march) => {
-    expect(compile(source, 'clang', march, ['-O1', '--target=aarch64-linux-gnu', '-ffreestanding', '-c'])).toMatch(/kernels/)
+    expect(compile(source, 'clang', march, ['-O1', '--target=aarch64-linux-gnu', '-ffreestanding', '-c'])).toBe(true)
   })
 })

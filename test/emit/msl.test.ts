@@ -224,7 +224,7 @@ describe('MSL', () => {
     }
 
     inline uint to_u32(float x) {
-      return x >= 4294967296.0f ? 0xffffffffu : x >= 0.0f ? uint(x) : x < 0.0f ? 0u : 0;
+      return x >= 4294967296.0f ? 0xffffffffu : x > 0.0f ? uint(x) : 0u;
     }
 
     constant int table[4] = { 3, -1, 4, (-2147483647 - 1) };

@@ -36,7 +36,7 @@ export async function build(sanitize = false): Promise<Build> {
 export async function describeSoftMetal(title: string, body: (metal: SoftMetal, path: string) => void): Promise<void> {
   const { path = '', reason } = await build()
   const metal = path === '' ? (undefined as unknown as SoftMetal) : new SoftMetal(path)
-  describe.skipIf(path === '')(reason === undefined ? `${title}` : `${title} (skipped: ${reason})`, () => {
+  describe.skipIf(path === '')(`${title}${reason === undefined ? '' : ` (skipped: ${reason})`}`, () => {
     body(metal, path)
   })
 }
