@@ -25,8 +25,8 @@ MemoryRef memoryOf(Encoder* e, id h, const char* selector) {
     e->work->keep(h);
     return self<Buffer>(h)->memory;
   }
-  std::string text = selectorText(e, selector) + ": wants an MTLBuffer, got " + (!h ? "nil" : h->magic == kDead ? "a freed " + h->cls->name : !alive(h) ? "no object" : "a " + h->cls->name);
-  e->work->spoil(h && h->magic == kDead ? "freed-object" : "bad-argument", text);
+  std::string text = selectorText(e, selector) + ": wants an MTLBuffer, got " + (!h ? "nil" : freed(h) ? "a freed " + h->cls->name : !alive(h) ? "no object" : "a " + h->cls->name);
+  e->work->spoil(freed(h) ? "freed-object" : "bad-argument", text);
   return nullptr;
 }
 bool slot(Encoder* e, u64 index, const char* selector) {

@@ -2,6 +2,8 @@
 // Knows nothing of Metal; the classes register themselves through `ensureRuntime`.
 #include "runtime.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <deque>
 #include <map>
@@ -21,6 +23,26 @@ std::atomic<u64> messageCount{0};
 
 namespace {
 
+/** Objects of one kind side by side, so that any pointer can be told from one of them without touching what it points at. */
+template <class T> struct Arena {
+  static constexpr size_t capacity = sizeof(T) < 64 ? 1 << 24 : 1 << 14;
+  char* base = static_cast<char*>(mmap(nullptr, capacity * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  std::atomic<size_t> used{0};
+  void* take() {
+    size_t i = used.fetch_add(1);
+    if (i >= capacity) abort();
+    return base + i * sizeof(T);
+  }
+  bool holds(const void* p) const {
+    auto at = static_cast<size_t>(static_cast<const char*>(p) - base);
+    return at < used.load(std::memory_order_relaxed) * sizeof(T) && at % sizeof(T) == 0;
+  }
+};
+template <class T> Arena<T>& arena() {
+  static Arena<T>* a = new Arena<T>;
+  return *a;
+}
+
 // Leaked on purpose: worker threads may still look things up while the process exits.
 struct State {
   std::mutex lock;
@@ -28,6 +50,7 @@ struct State {
   std::unordered_map<std::string, SEL> selectors;
   std::vector<Class*> order;
   std::deque<id> quarantine;
+  std::vector<id> spare;
   std::vector<std::pair<std::string, std::string>> misuses;
   std::map<std::string, u64> overReleases;
   u64 dropped = 0;
@@ -52,13 +75,14 @@ std::atomic<u32> generation{1};
 struct Nil { double real; u64 word; };
 Nil returnNil() { return {0, 0}; }
 
-std::string classNameOf(id h) { return h->magic == kClass ? static_cast<Class*>(h)->name : h->cls->name; }
+bool isClass(id h) { return arena<Class>().holds(static_cast<Class*>(h)); }
+std::string classNameOf(id h) { return isClass(h) ? static_cast<Class*>(h)->name : h->cls->name; }
 
 }  // namespace
 
 Class* defineClass(const char* name, Class* super) {
   auto& s = state();
-  auto* c = new Class;
+  auto* c = new (arena<Class>().take()) Class;
   c->magic = kClass;
   c->refs = 1;
   c->cls = c;
@@ -91,7 +115,7 @@ SEL selector(const char* name) {
   auto& s = state();
   std::lock_guard<std::mutex> hold(s.lock);
   auto& slot = s.selectors[name];
-  if (!slot) slot = new Selector{kSelector, static_cast<u32>(s.selectors.size() - 1), name};
+  if (!slot) slot = new (arena<Selector>().take()) Selector{kSelector, static_cast<u32>(s.selectors.size() - 1), name};
   return slot;
 }
 
@@ -132,18 +156,25 @@ void ensureRuntime() {
 }
 
 id adopt(Class* c, Object* o) {
-  id h = new Handle{kLive, {1}, c, o, generation.load()};
+  void* at = nullptr;
+  {
+    auto& s = state();
+    std::lock_guard<std::mutex> hold(s.lock);
+    if (!s.spare.empty()) at = s.spare.back(), s.spare.pop_back();
+  }
+  id h = new (at ? at : arena<Handle>().take()) Handle{kLive, {1}, c, o, generation.load()};
   o->self = h;
   c->live.fetch_add(1, std::memory_order_relaxed);
   return h;
 }
 
-bool alive(id h) { return h && (reinterpret_cast<uintptr_t>(h) & 7) == 0 && h->magic == kLive; }
+bool alive(id h) { return arena<Handle>().holds(h) && h->magic == kLive; }
+bool freed(id h) { return arena<Handle>().holds(h) && h->magic == kDead; }
 
 id retain(id h) {
-  if (!h || h->magic == kClass) return h;
-  if (h->magic != kLive) {
-    misuse("freed-object", "retain sent to a freed " + (h->magic == kDead ? h->cls->name : std::string("pointer")));
+  if (!h || isClass(h)) return h;
+  if (!alive(h)) {
+    misuse("freed-object", freed(h) ? "retain of a freed " + h->cls->name : "retain of a pointer that is no object");
     return h;
   }
   h->refs.fetch_add(1, std::memory_order_relaxed);
@@ -151,8 +182,8 @@ id retain(id h) {
 }
 
 void release(id h) {
-  if (!h || h->magic == kClass) return;
-  if (h->magic != kLive) return noteOverRelease(h);
+  if (!h || isClass(h)) return;
+  if (!alive(h)) return noteOverRelease(h);
   if (h->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   Object* impl = h->impl;
   h->magic = kDead;
@@ -160,26 +191,21 @@ void release(id h) {
   if (h->generation == generation.load()) h->cls->live.fetch_sub(1, std::memory_order_relaxed);
   delete impl;
   auto& s = state();
-  id old = nullptr;
-  {
-    std::lock_guard<std::mutex> hold(s.lock);
-    s.quarantine.push_back(h);
-    if (s.quarantine.size() > kQuarantine) {
-      old = s.quarantine.front();
-      s.quarantine.pop_front();
-    }
-  }
-  delete old;
+  std::lock_guard<std::mutex> hold(s.lock);
+  s.quarantine.push_back(h);
+  if (s.quarantine.size() <= kQuarantine) return;
+  s.spare.push_back(s.quarantine.front());
+  s.quarantine.pop_front();
 }
 
 void noteOverRelease(id h) {
   auto& s = state();
   std::lock_guard<std::mutex> hold(s.lock);
-  s.overReleases[h->magic == kDead ? h->cls->name : "unknown pointer"]++;
+  s.overReleases[freed(h) ? h->cls->name : "unknown pointer"]++;
 }
 
 id autorelease(id h) {
-  if (!h || h->magic == kClass) return h;
+  if (!h || isClass(h)) return h;
   if (poolStack.pools.empty()) {
     misuse("no-pool", "a " + classNameOf(h) + " was autoreleased on a thread without an autorelease pool: it leaks");
     return h;
@@ -288,24 +314,22 @@ extern "C" __attribute__((visibility("hidden"))) Imp soft_lookup(id receiver, SE
   messageCount.fetch_add(1, std::memory_order_relaxed);
   if (!receiver) return reinterpret_cast<Imp>(returnNil);
   auto nil = reinterpret_cast<Imp>(returnNil);
-  if ((reinterpret_cast<uintptr_t>(sel) & 7) || !sel || sel->magic != kSelector) {
+  if (!arena<Selector>().holds(sel)) {
     misuse("bad-selector", "a message was sent with a selector that sel_registerName did not return");
     return nil;
   }
-  if ((reinterpret_cast<uintptr_t>(receiver) & 7) || (receiver->magic != kLive && receiver->magic != kClass)) {
-    if (receiver->magic == kDead) {
-      if (sel->name == "release") noteOverRelease(receiver);
-      else misuse("freed-object", "-" + sel->name + " sent to a freed " + receiver->cls->name);
-    } else {
-      misuse("bad-receiver", "-" + sel->name + " sent to a pointer that is no object");
-    }
+  bool onClass = isClass(receiver);
+  if (!onClass && !alive(receiver)) {
+    if (!freed(receiver)) misuse("bad-receiver", "-" + sel->name + " sent to a pointer that is no object");
+    else if (sel->name == "release") noteOverRelease(receiver);
+    else misuse("freed-object", "-" + sel->name + " sent to a freed " + receiver->cls->name);
     return nil;
   }
-  auto& table = receiver->magic == kClass ? receiver->cls->meta : receiver->cls->instance;
+  auto& table = onClass ? receiver->cls->meta : receiver->cls->instance;
   if (sel->index < table.size() && table[sel->index]) return table[sel->index];
-  const char* sign = receiver->magic == kClass ? "+[" : "-[";
+  const char* sign = onClass ? "+[" : "-[";
   misuse("unknown-selector", sign + receiver->cls->name + " " + sel->name + "]: unrecognized selector sent to " +
-    (receiver->magic == kClass ? "class" : "instance"));
+    (onClass ? "class" : "instance"));
   return nil;
 }
 

@@ -85,7 +85,9 @@ void release(id);
 id autorelease(id);
 void* pushPool();
 void popPool(void*);
+/** Whether the pointer is an object that is not freed; any pointer may be asked about. */
 bool alive(id);
+bool freed(id);
 
 /** One finding: what a Mac would punish with an exception, a validation assert, a leak or a GPU fault. */
 void misuse(const std::string& kind, const std::string& text);
@@ -137,7 +139,7 @@ template <class F> void classMethod(Class* c, const char* name, F f) {
 /** The C++ object behind a handle of exactly T's class, or null with a misuse report. */
 template <class T> T* expect(id h, const char* where) {
   if (h && alive(h) && h->cls == T::isa) return static_cast<T*>(h->impl);
-  std::string got = !h ? "nil" : !alive(h) ? (h->magic == kDead ? "a freed " + h->cls->name : "no object") : "a " + h->cls->name;
+  std::string got = !h ? "nil" : !alive(h) ? (freed(h) ? "a freed " + h->cls->name : "no object") : "a " + h->cls->name;
   misuse("bad-argument", std::string(where) + " wants a " + T::isa->name + ", got " + got);
   return nullptr;
 }

@@ -4,6 +4,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { nmse } from '../device/compare.ts'
 import type { Model } from '../llm/model.ts'
+import { openGguf } from '../weights/gguf.ts'
 import { Failure } from './failure.ts'
 import { watchInterruption } from './interruption.ts'
 import { decimal, tokenList, whole } from './number.ts'
@@ -15,10 +16,12 @@ interface CompareFlags extends ModelFlags {
   readonly prompt?: string
   readonly promptTokens?: readonly number[]
   readonly steps: number
-  readonly threshold: number
+  readonly threshold?: number
   readonly all?: true
   readonly json?: true
 }
+
+type Resolved = CompareFlags & { readonly threshold: number }
 
 interface Traced { readonly step: string; readonly label: string; readonly shape: readonly number[]; readonly values: Float32Array }
 
@@ -32,6 +35,7 @@ interface Difference {
   readonly differs: boolean
 }
 
+const FLOATS: ReadonlySet<string> = new Set(['F32', 'F16', 'BF16'])
 const PROMPT = 'Once upon a time, there was'
 /** For models without a tokenizer. */
 const PROMPT_TOKENS: readonly number[] = [1, 5, 9, 2, 7, 3]
@@ -43,7 +47,7 @@ export function define(command: Command): void {
     .option('-p, --prompt <text>', 'the text to run over')
     .option('--prompt-tokens <ids>', 'token ids instead of text: 1,2,3', tokenList)
     .option('--steps <n>', 'single tokens to compute after the prompt', whole({ least: 0, most: 1000 }), 2)
-    .option('--threshold <nmse>', 'normalised mean square error that a tensor may have', decimal({ least: 0 }), 1e-4)
+    .option('--threshold <nmse>', 'normalised mean square error that a tensor may have (default: 1e-4, with quantised weights 5e-3)', decimal({ least: 0 }))
     .option('--all', 'a line for every tensor')
   addModelOptions(command, { device: false }).option('--json', 'the result as one object').action(compare)
 }
@@ -55,8 +59,9 @@ function devicePair(text: string): readonly [string, string] {
   return [deviceName(first), deviceName(second)]
 }
 
-async function compare(path: string | undefined, flags: CompareFlags): Promise<void> {
+async function compare(path: string | undefined, given: CompareFlags): Promise<void> {
   const file = await checkModelPath('compare', path)
+  const flags: Resolved = { ...given, threshold: given.threshold ?? await usualThreshold(file) }
   if (flags.prompt !== undefined && flags.promptTokens !== undefined) throw new Failure('--prompt and --prompt-tokens exclude each other')
   const interruption = watchInterruption()
   const { signal } = interruption
@@ -75,6 +80,12 @@ async function compare(path: string | undefined, flags: CompareFlags): Promise<v
   }
   interruption.check()
   if (differs) throw new Failure('', 1)
+}
+
+/** Where weights are quantised, a device may round activations to 8 bits to multiply them faster. */
+async function usualThreshold(file: string): Promise<number> {
+  await using gguf = await openGguf(file)
+  return [...gguf.tensors.values()].every(({ type }) => FLOATS.has(type)) ? 1e-4 : 5e-3
 }
 
 interface Trace { readonly prompt: readonly number[]; readonly steps: readonly number[]; readonly tensors: readonly Traced[] }
@@ -124,7 +135,7 @@ function measure(want: Traced, got: Traced | undefined, threshold: number): Diff
   return { step: want.step, tensor: want.label, shape: want.shape, nmse: error, maxError, differs: !(error <= threshold) }
 }
 
-function summary(flags: CompareFlags, promptTokens: number, found: readonly Difference[]): object {
+function summary(flags: Resolved, promptTokens: number, found: readonly Difference[]): object {
   const finite = (each: Difference): object => ({ ...each, nmse: Number.isFinite(each.nmse) ? each.nmse : null })
   const first = found.find((each) => each.differs)
   return {
@@ -133,7 +144,7 @@ function summary(flags: CompareFlags, promptTokens: number, found: readonly Diff
   }
 }
 
-function describe({ devices: [first, second], all, threshold }: CompareFlags, found: readonly Difference[]): string {
+function describe({ devices: [first, second], all, threshold }: Resolved, found: readonly Difference[]): string {
   const style = styleFor(process.stdout)
   const wide = (pick: (each: Difference) => string): number => Math.max(...found.map((each) => pick(each).length))
   const [steps, names, shapes] = [wide(({ step }) => step), wide(({ tensor }) => tensor), wide(({ shape }) => shape.join(' x '))]

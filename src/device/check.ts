@@ -8,7 +8,7 @@ import type { Caps } from '../base/caps.ts'
 import { storageBytes } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
 import { type BufferParam, type Kernel, buffersOf, lanesOf, sharedBytes, uniformsOf } from '../ir/kernel.ts'
-import type { BufferHandle, Command, Dispatch, Program, Range } from './device.ts'
+import type { BufferHandle, ByteRange, Command, Dispatch, Program, Range } from './device.ts'
 import type { Entry } from './table.ts'
 
 /** A range whose buffer is alive, with everything filled in. */
@@ -51,6 +51,11 @@ export function checkTransfer(op: string, { bytes: size, handle }: Entry<unknown
   // A buffer of 6 bytes is written and read as two words: its memory always ends on a multiple of 16.
   const end = Math.ceil(size / 4) * 4
   if (offset + bytes > end) throw outOfRange(op, handle, size, offset, bytes)
+}
+
+/** What a source gave for one piece of a range against what it was asked for. */
+export function checkLoaded({ path }: ByteRange, at: number, wanted: number, got: number): void {
+  if (got !== wanted) throw new IngotError('bad-file', 'the source gave another number of bytes', { op: path ?? 'load', got: `${got} at ${at}`, wanted })
 }
 
 export function checkWritable(op: string, { writable, handle }: Entry<unknown>): void {

@@ -5,7 +5,7 @@ import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
 import { hashKernel } from '../ir/hash.ts'
 import type { Kernel } from '../ir/kernel.ts'
-import { type Bound, type Checked, checkCommands, checkKernel, checkSize, checkTransfer, checkWritable } from './check.ts'
+import { type Bound, type Checked, checkCommands, checkKernel, checkLoaded, checkSize, checkTransfer, checkWritable } from './check.ts'
 import { type BufferHandle, type ByteRange, type Command, type Device, type Program, type Recording, emptyStats } from './device.ts'
 import { CheckedRecording } from './recording.ts'
 import { BufferTable } from './table.ts'
@@ -62,7 +62,9 @@ export class HostDevice implements Device {
     checkSize('load', range.bytes, this.caps)
     const capacity = Math.ceil(range.bytes / 16) * 16
     const memory = create(capacity)
-    memory.set((await range.read(0, range.bytes)).subarray(0, range.bytes))
+    const bytes = await range.read(0, range.bytes)
+    checkLoaded(range, 0, range.bytes, bytes.length)
+    memory.set(bytes)
     this.#open('load')
     this.stats.bytesWritten += range.bytes
     return this.#table.adopt(memory, range.bytes, capacity).handle

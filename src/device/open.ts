@@ -92,7 +92,7 @@ async function openBest(devices: readonly DeviceLine[], options: OpenDeviceOptio
     try {
       const opened = { ...await openTested(line, factory, probe, options), why, tried }
       if (line.auto === 'last') tell(`ingot: using ${line.name}, which is slow: nothing else works here`, true, options.log)
-      if (instead !== undefined) skip(instead.line.name, `${instead.probe.detail} is emulated on the CPU, ${line.name} is faster`, false)
+      if (instead !== undefined) skip(instead.line.name, `a GPU emulated on the CPU (${instead.probe.detail}); ${line.name} goes before it`, false)
       return opened
     } catch (error) {
       skip(line.name, error instanceof Error ? error.message : String(error), true)

@@ -86,7 +86,7 @@ export const infix = (operator: string, level: number, operands: Operands = pair
 export const prefix = (operator: string): Spelling => (node, speaker) =>
   unary(operator + within(speaker.say(node.src[0] as Node), LEVEL.unary + 1))
 
-/** `name(operands)`; `{}` in the name is not special. */
+/** `name(operands)` */
 export const call = (name: string): Spelling => (node, speaker) =>
   atom(`${name}(${node.src.map((operand) => speaker.say(operand).text).join(', ')})`)
 

@@ -7,18 +7,15 @@ import { type LaneScope, type Readable, type Writable, buffer, kernel, uniform }
 import type { Uniformity, Value } from '../ir/value.ts'
 import { PACKED_ROWS, type Sum, type Tile, packedGroupBytes } from '../quant/packed.ts'
 import type { LinearParams } from './linear-params.ts'
+import { tileColumns } from './quantize8.ts'
 import type { Work } from './record.ts'
 import { packedOf } from './repack.ts'
-
-/** columns at a time, by the width of a register: what its register file holds */
-const COLUMNS: Readonly<Record<Width, readonly number[]>> = { 2: [1], 4: [1, 2], 8: [1, 4], 16: [1, 2, 4, 8] }
 
 /** Reads `x` (quantised), `w` (packed; also seen as bytes and halves) and an optional bias; writes `y`. */
 export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: LinearParams): Work {
   const packed = packedOf(format, inner)!
   const { width } = caps
-  const most = COLUMNS[width]
-  const columns = most.find((count) => count >= n) ?? most.at(-1) ?? 1
+  const columns = tileColumns(caps, n)
   const groups = PACKED_ROWS / width
   const [quantWords, blockWords] = [packed.quantBytes / 4, packed.block / 4]
   const written = kernel(`packed_${format}${columns > 1 ? `_n${columns}` : ''}`, {
@@ -29,38 +26,38 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
       y: buffer('f32', 'write'), m: uniform('u32'), n: uniform('u32'), blocks: uniform('u32'), groupWords: uniform('u32'),
     },
   }, (p, k) => {
-    const times16 = (index: Value<'u32'> | number): Value<'u32'> => (typeof index === 'number' ? k.const('u32', 16 * index) : index.mul(16))
     const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS))
     const start = k.let('start', k.workgroupId.x.mul(p.groupWords))
     const scalesStart = k.let('scalesStart', start.add(p.blocks.mul(quantWords)).mul(4)) // in bytes
-    const rowWords = k.let('rowWords', p.blocks.mul(blockWords)) // words of one row of x
-    const scales = k.let('scaleStart', p.n.mul(rowWords))
-    const sumsAt = k.let('sumStart', scales.add(p.n.mul(rowWords.shr(3))))
-    k.for({ name: 'from', to: p.n, step: columns }, (from) => {
-      const column = Array.from({ length: columns }, (_, c) => k.let('column', columns === 1 ? from : from.add(c).min(p.n.sub(1))))
-      const sums = Array.from({ length: groups }, () => column.map(() => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
+    const tileWords = k.let('tileWords', p.blocks.mul(blockWords * columns)) // words of one tile of x
+    const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
+    const factorStart = k.let('factorStart', tiles.mul(tileWords))
+    const offsetStart = k.let('offsetStart', factorStart.add(factorStart.shr(3)))
+    k.for({ name: 'tile', to: tiles }, (tileId) => {
+      const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
       k.for({ name: 'b', to: p.blocks }, (b) => {
         const quants = k.let('quants', start.add(b.mul(quantWords)))
-        const at = k.let('scalesAt', scalesStart.add(b.mul(packed.scaleBytes)))
-        const words = column.map((c) => k.let('words', c.mul(rowWords).add(b.mul(blockWords))))
-        const factors = column.map((c) => k.let('factors', scales.add(c.mul(rowWords.shr(3))).add(b.mul(packed.block / 32))))
-        const offsets = column.map((c) => k.let('offsets', sumsAt.add(c.mul(rowWords.shr(2))).add(b.mul(packed.block / 16))))
+        const scales = k.let('scales', scalesStart.add(b.mul(packed.scaleBytes)))
+        const words = k.let('words', tileId.mul(tileWords).add(b.mul(blockWords * columns)))
+        const factors = k.let('factors', factorStart.add(words.shr(3)))
+        const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
         const tile: Tile = {
           width,
           sums,
-          quants: (index, group) => p.w.load(times16(index).add(quants).add(group * width), width) as never,
-          bytes: (offset, group) => p.bytes.load(at.add(offset).add(group * width), width).to('f32') as never,
-          signedBytes: (offset, group) => p.signed.load(at.add(offset).add(group * width), width).to('f32') as never,
-          halves: (offset, group) => p.halves.load(at.add(offset).shr(1).add(group * width), width).to('f32') as never,
-          activations: (c, index) => p.x.at(words[c]!.add(index)),
-          scale: (c, index) => p.floats.at(factors[c]!.add(index)),
-          sum: (c, index) => p.floats.at(offsets[c]!.add(index)),
+          quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width) as never,
+          bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
+          signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
+          halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width).to('f32') as never,
+          activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
+          scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
+          sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),
         }
         packed.multiply(k, tile)
       })
       sums.forEach((all, group) => all.forEach((sum, c) => {
         const row = first.add(group * width)
-        k.when(from.add(c).lt(p.n), (inside) => storeRows(inside, { y: p.y, bias: p.bias }, column[c]!.mul(p.m), row, p.m, sum.get() as never, width))
+        const column = tileId.mul(columns).add(c)
+        k.when(column.lt(p.n), (inside) => storeRows(inside, { y: p.y, bias: p.bias }, column.mul(p.m), row, p.m, sum.get() as never, width))
       }))
     })
   })

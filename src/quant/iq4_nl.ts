@@ -22,6 +22,6 @@ export const iq4_nl: Format<'u16'> = {
     packScales: (_k, w, rows, out) => {
       for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
     },
-    scales: (tile, group) => tile.halves(0, group),
+    scales: (_k, tile, group) => tile.halves(0, group),
   }),
 }

@@ -1,6 +1,8 @@
 // MXFP4: 32 weights in 17 bytes: an exponent byte e, 16 bytes of 4-bit floats. y = 2^(e-128) * V[q], V being twice the E2M1 value.
 
 import { nibbles, wordOf8 } from './bytes.ts'
+import { type BlockEncoder, encodeBlocks } from './encode.ts'
+import { largest } from './encode-32.ts'
 import type { Format } from './format.ts'
 import { joinBytes } from './packed.ts'
 import { packed32 } from './packed-32.ts'
@@ -26,10 +28,37 @@ export const mxfp4: Format<'u8'> = {
       for (let four = 0; four < 4; four++) out.scale(four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
     },
     // 2^(e - 128) as a product, since the power alone may be subnormal: 2^(e/2 - 64) * 2^(e - e/2 - 64).
-    scales: (tile, group) => {
-      const e = tile.bytes(0, group).to('u32')
+    scales: (k, tile, group) => {
+      const e = tile.bytes(k.const('u32', 0), 0, group).to('u32')
       const power = (exponent: typeof e) => exponent.add(127 - 64).shl(23).as('f32')
       return power(e.shr(1)).mul(power(e.sub(e.shr(1))))
     },
   }),
+  encode: (values) => encodeBlocks('mxfp4', values, encodeBlock),
+}
+
+/** Limits between neighbouring values of the positive half: halfway, and there to the nearer to zero. */
+const LIMITS = [0.5, 1.5, 2.5, 3.5, 5, 7, 10] as const
+
+/** The exponent makes the greatest size lie in the top octave, 4 to 8 as E2M1; what is past 6 rounds down to it. */
+const encodeBlock: BlockEncoder = (values, from, out, at) => {
+  const size = Math.abs(largest(values, from))
+  const e = size > 0 ? Math.min(254, Math.max(0, exponentOf(size) - 2 + 127)) : 0
+  const d = 2 ** (e - 128)
+  out[at] = e
+  for (let i = 0; i < 16; i++) out[at + 1 + i] = nearest(values[from + i]! / d) | (nearest(values[from + i + 16]! / d) << 4)
+}
+
+function nearest(value: number): number {
+  const size = Math.abs(value)
+  let q = 0
+  while (q < 7 && size > LIMITS[q]!) q++
+  return value < 0 && q > 0 ? q | 8 : q
+}
+
+/** floor(log2(size)), exactly */
+function exponentOf(size: number): number {
+  const guess = Math.floor(Math.log2(size))
+  if (2 ** guess > size) return guess - 1
+  return 2 ** (guess + 1) <= size ? guess + 1 : guess
 }

@@ -18,7 +18,7 @@ export interface Packed32<S extends WeightStorage> {
   word(w: Weights<S>, block: Value<'u32'>, index: number): Value<'u32'>
   packScales(k: LaneScope, w: Weights<S>, rows: readonly Value<'u32'>[], out: PackedOut): void
   /** the scales of `width` rows */
-  scales(tile: Tile, group: number): Value<'f32x16'>
+  scales(k: LaneScope, tile: Tile, group: number): Value<'f32x16'>
   /** from the four bits of nibble formats to an unsigned byte */
   value?(nibbles: Value<'u32x16'>): Value<'u32x16'>
 }
@@ -35,14 +35,15 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
     },
     multiply(k, tile) {
       const { width, sums } = tile
+      const zero = k.const('u32', 0)
       sums.forEach((columns, group) => {
         const dots = columns.map(() => zeros(k, width))
         const step = (quants: Value<'u32x16'>, word: number): void => columns.forEach((_, column) => {
-          const a = spread(tile.activations(column, word), width)
+          const a = spread(tile.activations(column, zero, word), width)
           dots[column] = small ? quants.dotU7I8(a, dots[column]!) : quants.dotU8I8(a, dots[column]!)
         })
         for (let index = 0; index < words; index++) {
-          const q = tile.quants(index, group)
+          const q = tile.quants(zero, index, group)
           if (words === 8) {
             step(q, index)
           } else {
@@ -50,10 +51,10 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
             step(value(q.shr(4).and(0x0f0f0f0f)), index + 4)
           }
         }
-        const d = k.let('d', format.scales(tile, group))
+        const d = k.let('d', format.scales(k, tile, group))
         columns.forEach((sum, column) => {
-          const both = tile.sum(column, 0).add(tile.sum(column, 1)).mul(-bias)
-          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column, 0), width), spread(both, width))
+          const both = tile.sum(column, zero, 0).add(tile.sum(column, zero, 1)).mul(-bias)
+          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column, zero, 0), width), spread(both, width))
           sum.set(scaled.fma(d, sum.get()))
         })
       })

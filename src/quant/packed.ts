@@ -39,17 +39,18 @@ export interface Tile {
   readonly width: Width
   /** sums[group][column]: `width` rows each; 16 / width groups make up the sixteen rows */
   readonly sums: readonly (readonly Sum[])[]
-  /** `width` rows of word `index` of the block's quants, from row group * width on */
-  quants(index: Value<'u32'> | number, group: number): Value<'u32x16'>
-  /** the same rows of sixteen bytes, signed bytes or halves that begin at byte `at` of the block's scales, as f32 */
-  bytes(at: Value<'u32'> | number, group: number): Value<'f32x16'>
-  signedBytes(at: Value<'u32'> | number, group: number): Value<'f32x16'>
-  halves(at: Value<'u32'> | number, group: number): Value<'f32x16'>
-  /** four activations of a column, `index` in words from the block's start */
-  activations(column: number, index: Value<'u32'> | number): Value<'u32'>
+  // Places are a value plus a number known now, apart from each other, so that the number can become part of an address.
+  /** `width` rows of a word of the block's quants, from row group * width on */
+  quants(at: Value<'u32'>, plus: number, group: number): Value<'u32x16'>
+  /** the same rows of sixteen bytes, signed bytes or halves that begin at this byte of the block's scales, as f32 */
+  bytes(at: Value<'u32'>, plus: number, group: number): Value<'f32x16'>
+  signedBytes(at: Value<'u32'>, plus: number, group: number): Value<'f32x16'>
+  halves(plus: number, group: number): Value<'f32x16'>
+  /** four activations of a column, counted in words from the block's start */
+  activations(column: number, at: Value<'u32'>, plus: number): Value<'u32'>
   /** scale of the 32 activations, and scaled sum of the 16, with this number within the block */
-  scale(column: number, index: Value<'u32'> | number): Value<'f32'>
-  sum(column: number, index: Value<'u32'> | number): Value<'f32'>
+  scale(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
+  sum(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
 }
 
 /** A vector of rows being summed. Its width varies with the target; TypeScript is told 16 throughout. */

@@ -1,9 +1,13 @@
 // Q4_0: 32 weights in 18 bytes: half d, 16 bytes of nibbles. y = (q - 8) * d; low nibbles are weights 0-15, high 16-31.
 
 import { halfOf, nibbles, wordOf16 } from './bytes.ts'
+import { encodeBlocks } from './encode.ts'
+import { signedEncoder } from './encode-32.ts'
 import type { Format } from './format.ts'
 import { joinHalves } from './packed.ts'
 import { packed32 } from './packed-32.ts'
+
+const encodeBlock = signedEncoder(4)
 
 export const q4_0: Format<'u16'> = {
   name: 'q4_0',
@@ -19,6 +23,7 @@ export const q4_0: Format<'u16'> = {
     packScales: (_k, w, rows, out) => {
       for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
     },
-    scales: (tile, group) => tile.halves(0, group),
+    scales: (_k, tile, group) => tile.halves(0, group),
   }),
+  encode: (values) => encodeBlocks('q4_0', values, encodeBlock),
 }

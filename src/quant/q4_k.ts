@@ -3,6 +3,8 @@
 
 import type { LaneScope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
+import { encodeBlocks } from './encode.ts'
+import { rangedSuperEncoder } from './encode-k.ts'
 import type { Format, Weights } from './format.ts'
 import { type Packed, type PackedOut, type Tile, joinBytes, joinHalves, spread, zeros } from './packed.ts'
 
@@ -39,14 +41,25 @@ export const q4_k: Format<'u32'> = {
       return q.to('f32').mul(factor).sub(offset)
     })
   },
-  packed: packedK(WORDS, 4, 2048, (tile, _sub, index, group) => {
-    const q = tile.quants(index, group)
+  packed: packedK(WORDS, 4, 2048, (tile, pair, t, group) => {
+    const q = tile.quants(pair.mul(8), t, group)
     return [q.and(0x0f0f0f0f), q.shr(4).and(0x0f0f0f0f)]
   }),
+  encode: (values) => encodeBlocks('q4_k', values, encodeBlock),
 }
 
-/** Quants of word `index` (0..31) of a block: four weights of the even sub-block `sub`, and four of the odd one after it. */
-type Quants = (tile: Tile, sub: Value<'u32'>, index: Value<'u32'>, group: number) => [Value<'u32x16'>, Value<'u32x16'>]
+const encodeBlock = rangedSuperEncoder(15, putNibbles)
+
+/** The low four bits of 256 quants. */
+export function putNibbles(quants: Uint8Array, out: Uint8Array, at: number): void {
+  for (let i = 0; i < 128; i++) {
+    const even = ((i >> 5) << 6) + (i & 31)
+    out[at + i] = (quants[even]! & 15) | ((quants[even + 32]! & 15) << 4)
+  }
+}
+
+/** Quants of word `t` (0..7) of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
+type Quants = (tile: Tile, pair: Value<'u32'>, t: number, group: number) => [Value<'u32x16'>, Value<'u32x16'>]
 
 /**
  * The packed layout of Q4_K and Q5_K. Scales stream: 16 halves d, 16 halves dmin, then for each sub-block 16 scale bytes and 16
@@ -68,24 +81,22 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
         sums.forEach((columns, group) => {
           const dots = columns.map(() => [zeros(k, width), zeros(k, width)])
           for (let t = 0; t < 8; t++) {
-            const [low, high] = quants(tile, pair.mul(2), pair.mul(8).add(t), group)
+            const [low, high] = quants(tile, pair, t, group)
             columns.forEach((_, column) => {
               const dot = dots[column]!
-              dot[0] = low.dotU7I8(spread(tile.activations(column, pair.mul(16).add(t)), width), dot[0]!)
-              dot[1] = high.dotU7I8(spread(tile.activations(column, pair.mul(16).add(8 + t)), width), dot[1]!)
+              dot[0] = low.dotU7I8(spread(tile.activations(column, pair.mul(16), t), width), dot[0]!)
+              dot[1] = high.dotU7I8(spread(tile.activations(column, pair.mul(16), 8 + t), width), dot[1]!)
             })
           }
           const [d, dmin] = [tile.halves(0, group), tile.halves(32, group)]
-          const at = pair.mul(64).add(64)
-          const factors = [0, 32].map((offset) => k.let('factor', tile.bytes(at.add(offset), group).mul(d)))
-          const minimums = [16, 48].map((offset) => k.let('minimum', tile.bytes(at.add(offset), group).mul(dmin)))
+          const factors = [64, 96].map((plus) => k.let('factor', tile.bytes(pair.mul(64), plus, group).mul(d)))
+          const minimums = [80, 112].map((plus) => k.let('minimum', tile.bytes(pair.mul(64), plus, group).mul(dmin)))
           columns.forEach((sum, column) => {
             let total = sum.get()
             for (const half of [0, 1]) {
-              const sub = pair.mul(2).add(half)
               const scaled = dots[column]![half]!.to('f32').mul(factors[half]!)
-              total = scaled.fma(spread(tile.scale(column, sub), width), total)
-              const both = tile.sum(column, sub.mul(2)).add(tile.sum(column, sub.mul(2).add(1)))
+              total = scaled.fma(spread(tile.scale(column, pair.mul(2), half), width), total)
+              const both = tile.sum(column, pair.mul(4), 2 * half).add(tile.sum(column, pair.mul(4), 2 * half + 1))
               total = minimums[half]!.fma(spread(both.neg(), width), total)
             }
             sum.set(total)

@@ -3,6 +3,8 @@
 import type { LaneScope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 import { halfOf, nibbles, wordOf16 } from './bytes.ts'
+import { encodeBlocks } from './encode.ts'
+import { signedEncoder } from './encode-32.ts'
 import type { Format } from './format.ts'
 
 /** Nibbles of a block with bit i of `high` as the fifth bit of weight i: eight vectors of four values 0..31. */
@@ -14,6 +16,8 @@ export function withFifthBits(k: LaneScope, high: Value<'u32'>, words: readonly 
   })
 }
 
+const encodeBlock = signedEncoder(5)
+
 export const q5_0: Format<'u16'> = {
   name: 'q5_0',
   storage: 'u16',
@@ -24,4 +28,5 @@ export const q5_0: Format<'u16'> = {
     const words = nibbles(k, (i) => wordOf16(w, block.add(3 + 2 * i)))
     return withFifthBits(k, high, words).map((q) => q.to('f32').sub(16).mul(d))
   },
+  encode: (values) => encodeBlocks('q5_0', values, encodeBlock),
 }

@@ -57,9 +57,9 @@ function packedQ6(): Packed<'u16'> {
         sums.forEach((columns, group) => {
           const dots = columns.map(() => [0, 1, 2, 3].map(() => zeros(k, width)))
           for (let t = 0; t < 4; t++) {
-            const place = late.mul(4).add(t)
-            const [first, second] = [0, 8].map((offset) => tile.quants(half.mul(16).add(place).add(offset), group)) as [ReturnType<typeof tile.quants>, ReturnType<typeof tile.quants>]
-            const upper = tile.quants(half.mul(8).add(place).add(32), group)
+            const first = tile.quants(half.mul(16).add(late.mul(4)), t, group)
+            const second = tile.quants(half.mul(16).add(late.mul(4)), 8 + t, group)
+            const upper = tile.quants(half.mul(8).add(late.mul(4)), 32 + t, group)
             const quants = [
               first.and(0x0f0f0f0f).or(upper.shl(4).and(0x30303030)),
               second.and(0x0f0f0f0f).or(upper.shl(2).and(0x30303030)),
@@ -67,18 +67,17 @@ function packedQ6(): Packed<'u16'> {
               second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
             ]
             columns.forEach((_, column) => quants.forEach((q, sub) => {
-              const a = tile.activations(column, half.mul(32).add(place).add(8 * sub))
+              const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
               dots[column]![sub] = q.dotU7I8(spread(a, width), dots[column]![sub]!)
             }))
           }
           const d = tile.halves(0, group)
-          const factors = [0, 1, 2, 3].map((sub) => k.let('factor', tile.signedBytes(half.mul(128).add(late.mul(16)).add(32 + 32 * sub), group).mul(d)))
+          const factors = [0, 1, 2, 3].map((sub) => k.let('factor', tile.signedBytes(half.mul(128).add(late.mul(16)), 32 + 32 * sub, group).mul(d)))
           columns.forEach((sum, column) => {
             let total = sum.get()
             for (const sub of [0, 1, 2, 3]) {
-              const block = half.mul(4).add(sub)
-              const offset = tile.sum(column, block.mul(2).add(late)).mul(-32)
-              const scaled = dots[column]![sub]!.to('f32').fma(spread(tile.scale(column, block), width), spread(offset, width))
+              const offset = tile.sum(column, half.mul(8).add(late), 2 * sub).mul(-32)
+              const scaled = dots[column]![sub]!.to('f32').fma(spread(tile.scale(column, half.mul(4), sub), width), spread(offset, width))
               total = scaled.fma(factors[sub]!, total)
             }
             sum.set(total)

@@ -1,6 +1,8 @@
 // Q8_0: 32 weights in 34 bytes: half d, 32 signed bytes. y = q * d.
 
 import { halfOf, wordOf16 } from './bytes.ts'
+import { encodeBlocks } from './encode.ts'
+import { encodeQ8 } from './encode-32.ts'
 import type { Format } from './format.ts'
 import { joinHalves } from './packed.ts'
 import { packed32 } from './packed-32.ts'
@@ -19,6 +21,7 @@ export const q8_0: Format<'u16'> = {
     packScales: (_k, w, rows, out) => {
       for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
     },
-    scales: (tile, group) => tile.halves(0, group),
+    scales: (_k, tile, group) => tile.halves(0, group),
   }),
+  encode: (values) => encodeBlocks('q8_0', values, encodeQ8),
 }

@@ -122,6 +122,7 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
         device.free(x)
         expect(await failure(() => device.load({ ...range, bytes: 0 }))).toMatch(/^bad-argument:/)
         expect(await failure(() => device.load({ bytes: 8, read: () => Promise.reject(new IngotError('bad-file', 'gone')) }))).toMatch(/^bad-file:/)
+        expect(await failure(() => device.load({ bytes: 8, read: async () => new Uint8Array(0) }))).toMatch(/^bad-file:/)
         expect(await roundTrip(device)).toEqual([1, 2, 3, 4])
       })
 

@@ -75,7 +75,7 @@ describe('open', () => {
   it('prefers the CPU to an emulated GPU, and says so', async () => {
     const { tried } = await choose('auto', fake('webgpu', { software: true, detail: 'SwiftShader' }), fake('cpu'))
     expect(opened).toEqual(['cpu'])
-    expect(tried).toEqual([{ name: 'webgpu', reason: expect.stringMatching(/SwiftShader is emulated on the CPU, cpu is faster/) }])
+    expect(tried).toEqual([{ name: 'webgpu', reason: expect.stringMatching(/emulated on the CPU \(SwiftShader\); cpu goes before it/) }])
     opened = []
     const { why } = await choose('auto', fake('webgpu', { software: true }), fake('cpu', { available: false, reason: 'none' }), fake('reference', { auto: 'last' }))
     expect(opened).toEqual(['webgpu'])

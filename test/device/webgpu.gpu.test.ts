@@ -8,7 +8,7 @@ import { findAdapter, isSoftware, requestDevice } from '../../src/device/webgpu/
 import { Pipelines } from '../../src/device/webgpu/pipeline.ts'
 import { WebgpuDevice, webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { runRecord } from '../../src/device/run-record.ts'
-import { selfTest } from '../../src/device/self-test.ts'
+import { SELF_TEST, selfTest } from '../../src/device/self-test.ts'
 import { floats, put, scale, scaling, subtraction, toFloats } from './kernels.ts'
 import { missingGpu } from './missing.ts'
 
@@ -47,9 +47,11 @@ describe('webgpu', () => {
   })
 
   it('passes its self-test', async () => {
-    const { passed, failed } = await selfTest(device)
+    // SwiftShader takes seconds to compile a matmul; test/conformance runs it once
+    const cases = SELF_TEST.filter(({ record }) => record.name !== 'matmul')
+    const { passed, failed } = await selfTest(device, cases)
     expect(failed).toEqual([])
-    expect(passed.length).toBeGreaterThan(0)
+    expect(passed).toHaveLength(cases.length)
   })
 
   it('runs a record without and with subgroups', async () => {

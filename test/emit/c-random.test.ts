@@ -7,7 +7,7 @@ import { printKernel } from '../../src/ir/print.ts'
 import { type RandomOptions, compareOutputs, randomKernel } from '../ir/random.ts'
 import { COMPILERS, build } from './c-build.ts'
 
-const COUNT = Number(process.env.INGOT_RANDOM_KERNELS ?? 200)
+const COUNT = Number(process.env.INGOT_RANDOM_KERNELS ?? 100)
 const FIRST = Number(process.env.INGOT_RANDOM_SEED ?? 0)
 /** Kernels per C file: enough that the prelude does not dominate the time to compile. */
 const BATCH = 50

@@ -1,3 +1,4 @@
+// Numbers and names as text: short, legal, and the same number back.
 import { assert, float, property } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { floatDigits, halfDigits, hex } from '../../src/emit/literal.ts'

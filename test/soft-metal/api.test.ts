@@ -107,6 +107,9 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
     expect(metal.send(metal.device, 'NSObject', 'respondsToSelector:', metal.selector('newTeapot:'))).toBe(false)
     expect(metal.send(metal.device, 'NSObject', 'respondsToSelector:', metal.selector('newCommandQueue'))).toBe(true)
     expect(metal.send(null, 'MTLDevice', 'name')).toBe(null)
+    expect(metal.send(0x1234n, 'MTLDevice', 'name')).toBe(null)
+    metal.release(metal.send(metal.device, 'MTLBuffer', 'contents') as bigint)
+    expect(metal.kinds()).toContain('bad-receiver')
   })
 
   test('the selector table says the types', () => {

@@ -1,6 +1,6 @@
 // Brings a range of bytes from elsewhere into a GPU buffer, piece by piece: no more of it in this process than a few pieces.
 
-import { IngotError } from '../../base/error.ts'
+import { checkLoaded } from '../check.ts'
 import type { ByteRange } from '../device.ts'
 
 const PIECE = 16 * 2 ** 20
@@ -14,9 +14,7 @@ export async function upload(device: GPUDevice, buffer: GPUBuffer, range: ByteRa
     const length = Math.min(PIECE, range.bytes - at)
     const piece = await range.read(at, length)
     proceed()
-    if (piece.length !== length) {
-      throw new IngotError('bad-file', 'the source gave too few bytes', { op: range.path ?? 'load', got: `${piece.length} at ${at}`, wanted: length })
-    }
+    checkLoaded(range, at, length, piece.length)
     device.queue.writeBuffer(buffer, at, padded(piece))
     ahead += length
     if (ahead < AHEAD) continue
