@@ -16,6 +16,15 @@ std::atomic<u32> nextSerial{1};
 
 struct Failure { i64 code; std::string text; };
 
+void checkFreed(const std::vector<std::pair<u32, Bound>>& buffers, const std::string& kernel, const char* when) {
+  for (auto& [index, b] : buffers)
+    if (b.memory && b.memory->freed.load()) {
+      std::string text = "kernel '" + kernel + "': buffer(" + std::to_string(index) + ")" + (b.memory->label.empty() ? "" : " '" + b.memory->label + "'") + " was freed " + when;
+      misuse("freed-buffer", text);
+      throw Failure{kInvalidResource, text};
+    }
+}
+
 /** What an encoder comes down to once indirect commands are unfolded. */
 struct Step {
   enum Kind { Run, Barrier, BarrierOn } kind = Run;
@@ -108,16 +117,6 @@ class Encoding {
     }
   }
 
-  static void checkFreed(const Dispatch& d, const char* when) {
-    for (auto& [index, b] : d.buffers)
-      if (b.memory && b.memory->freed.load()) {
-        std::string text = "kernel '" + d.pipeline->info().name + "': buffer(" + std::to_string(index) + ")" + (b.memory->label.empty() ? "" : " '" + b.memory->label + "'") +
-          " was freed " + when;
-        misuse("freed-buffer", text);
-        throw Failure{kInvalidResource, text};
-      }
-  }
-
   void bind(GridRun& run, const Dispatch& d, u32 serial) {
     for (auto& [index, b] : d.buffers) {
       sm::Binding& to = run.launch.buffers[index];
@@ -141,7 +140,7 @@ class Encoding {
   }
 
   void dispatch(const Dispatch& d) {
-    checkFreed(d, "before the command buffer ran");
+    checkFreed(d.buffers, d.pipeline->info().name, "before the command buffer ran");
     u32 serial = nextSerial.fetch_add(1);
     GridRun run;
     run.program = d.pipeline->program.get();
@@ -166,7 +165,7 @@ class Encoding {
     names_[serial] = "dispatch " + std::to_string(names_.size() + 1) + " ('" + d.pipeline->info().name + "')";
     run.nameOf = [this](u32 s) { auto it = names_.find(s); return it == names_.end() ? std::string("another dispatch") : it->second; };
     if (!runGrid(run)) throw Failure{kPageFault, run.report};
-    checkFreed(d, "while the command buffer ran");
+    checkFreed(d.buffers, d.pipeline->info().name, "while the command buffer ran");
   }
 };
 
@@ -200,6 +199,8 @@ void attempt(Work& w) {
   if (Injections::take(injections.commandError)) throw Failure{kInternal, "Internal Error (injected) (00000001:kIOGPUCommandBufferCallbackErrorInternal)"};
   if (!w.poison.empty()) throw Failure{kInvalidResource, w.poison};
   runCommands(w);
+  for (auto& c : w.commands)
+    if (c.kind == Command::Run) checkFreed(c.dispatch.buffers, c.dispatch.pipeline->info().name, "before the command buffer completed");
 }
 
 }  // namespace

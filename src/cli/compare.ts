@@ -35,7 +35,7 @@ interface Difference {
   readonly differs: boolean
 }
 
-const FLOATS: ReadonlySet<string> = new Set(['F32', 'F16', 'BF16'])
+const FLOATS: ReadonlySet<string> = new Set(['f32', 'f16', 'bf16'])
 const PROMPT = 'Once upon a time, there was'
 /** For models without a tokenizer. */
 const PROMPT_TOKENS: readonly number[] = [1, 5, 9, 2, 7, 3]

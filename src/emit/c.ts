@@ -179,6 +179,7 @@ const dialect: Dialect = {
   spell,
   endless: 'while (true) {',
   globals: false,
+  displaces: true,
   constant,
   index: (name) => {
     const [what, axis] = name.split('.')

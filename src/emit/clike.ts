@@ -7,6 +7,7 @@ import { IngotError } from '../base/error.ts'
 import { type BufferParam, type Kernel, type SharedArray, buffersOf, memoryOf, uniformsOf, uses } from '../ir/kernel.ts'
 import { type Node, walk } from '../ir/node.ts'
 import type { AtomicKind, IndexName, OpName } from '../ir/op.ts'
+import { displacement } from '../ir/displacement.ts'
 import { findLive, idOf } from './live.ts'
 import { Names } from './name.ts'
 import { BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, within } from './text.ts'
@@ -43,6 +44,8 @@ export interface Dialect {
   /** Statements that put the value of a tile operation into the variable `into`. */
   readonly tile?: (node: Node, into: string, memory: string, speaker: Speaker) => string
   readonly tileStore?: (node: Node, memory: string, speaker: Speaker) => string
+  /** true if `(memory + base)[constant]` helps: the last addition of an index does not wrap, so the constant can be part of the address */
+  readonly displaces: boolean
   /** true if a global index (workgroup id * size + lane id) has a name of its own */
   readonly globals: boolean
 }
@@ -183,7 +186,13 @@ class Writer implements Speaker {
     const memory = memoryOf(this.#kernel, mem)
     if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
     this.#memories.add(mem)
-    return { memory, name: this.#memory.get(mem) ?? mem, index: this.say(node.src[0] as Node, BARE), width: width ?? 1, dtype }
+    const name = this.#memory.get(mem) ?? mem
+    const parts = this.#dialect.displaces ? displacement(node.src[0] as Node) : undefined
+    return {
+      memory, width: width ?? 1, dtype,
+      name: parts === undefined ? name : `(${name} + ${within(this.say(parts.base), LEVEL.mul)})`,
+      index: parts === undefined ? this.say(node.src[0] as Node, BARE) : atom(String(parts.plus)),
+    }
   }
 
   #line(text: string): void {

@@ -165,6 +165,7 @@ const dialectFor = (flat: boolean): Dialect => ({
   spell,
   endless: 'while (true) {',
   globals: true,
+  displaces: false,
   constant,
   index: (name) => {
     const [what, axis] = name.split('.') as [keyof typeof POSITION, string | undefined]

@@ -147,6 +147,7 @@ const dialectFor = (kernel: Kernel): Dialect => ({
   spell,
   endless: 'loop {',
   globals: true,
+  displaces: false,
   constant,
   index: (name) => {
     const [what, axis] = name.split('.') as [keyof typeof POSITION, string | undefined]

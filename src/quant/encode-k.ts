@@ -13,7 +13,7 @@ const MOST = 63
 type PutQuants = (quants: Uint8Array, out: Uint8Array, at: number) => void
 
 export function rangedSuperEncoder(levels: 15 | 31, put: PutQuants): BlockEncoder {
-  const fit: RangeFit = { scale: 0, offset: 0 }
+  const fit: RangeFit = { scale: 0, offset: 0, error: 0 }
   const [scales, offsets] = [new Float64Array(SUBS), new Float64Array(SUBS)]
   const [scaleBits, offsetBits] = [new Uint8Array(SUBS), new Uint8Array(SUBS)]
   const quants = new Uint8Array(SUBS * SUB)
@@ -55,7 +55,7 @@ function measure(x: Float32Array, from: number, scale: number, offset: number, l
   for (let i = from; i < from + SUB; i++) {
     const value = x[i]! + offset
     const raw = value * inverse + 0.5
-    const off = value - scale * (raw < levels ? (raw > 0 ? raw | 0 : 0) : levels)
+    const off = value - scale * (raw < levels ? (raw > 0 ? raw | 0 : 0) : levels) // as clampRound, but faster
     error += off * off
   }
   return error

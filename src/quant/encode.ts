@@ -27,8 +27,8 @@ export function putHalf(out: Uint8Array, at: number, value: number): void {
   out[at + 1] = bits >> 8
 }
 
-/** The least value of each of these that is at least `least` and at most `most`, as a whole number. */
+/** The nearest whole number within limits. */
 export function clampRound(value: number, least: number, most: number): number {
-  const whole = Math.round(value)
+  const whole = Math.floor(value + 0.5)
   return whole > most ? most : whole > least ? whole : least // NaN gives the least
 }

@@ -1,9 +1,11 @@
 // Q5_K: 256 weights in 176 bytes: as Q4_K, with 32 bytes of fifth bits before the nibbles: bit s of byte l belongs to weight l of
 // sub-block s.
 
+import { encodeBlocks } from './encode.ts'
+import { rangedSuperEncoder } from './encode-k.ts'
 import type { Format } from './format.ts'
 import type { Packed } from './packed.ts'
-import { packedK, scaleAndMin } from './q4_k.ts'
+import { packedK, putNibbles, scaleAndMin } from './q4_k.ts'
 
 const WORDS = 176 / 4
 
@@ -30,7 +32,13 @@ export const q5_k: Format<'u32'> = {
     const fifth = tile.quants(pair.mul(0), 32 + t, group).shr(pair.mul(2).splat(tile.width as 16))
     return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
   })),
+  encode: (values) => encodeBlocks('q5_k', values, encodeBlock),
 }
+
+const encodeBlock = rangedSuperEncoder(31, (quants, out, at) => {
+  for (let i = 0; i < 256; i++) out[at + (i & 31)]! |= (quants[i]! >> 4) << (i >> 5)
+  putNibbles(quants, out, at + 32)
+})
 
 /** The eight words of fifth bits follow the nibbles. */
 function withFifthBits(packed: Packed<'u32'>): Packed<'u32'> {

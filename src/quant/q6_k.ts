@@ -1,9 +1,12 @@
 // Q6_K: 256 weights in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper two bits, 16 signed scales, half d.
 // y = d*sc*(q - 32). Sub-block j of a half takes nibbles 32*(j & 1) on, high ones for j >= 2, and bits 2j of the upper bytes.
 
+import { HALVES, encodeHalf } from '../ir/interpret/half.ts'
 import { byteOf16, halfOf, wordOf16 } from './bytes.ts'
+import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode.ts'
 import type { Format } from './format.ts'
 import { type Packed, joinBytes, joinHalves, spread, zeros } from './packed.ts'
+import { fitScale } from './search.ts'
 
 const BYTES = 210
 
@@ -28,6 +31,53 @@ export const q6_k: Format<'u16'> = {
     })
   },
   packed: packedQ6(),
+  encode: (values) => encodeBlocks('q6_k', values, encodeBlock),
+}
+
+const scales = new Float64Array(16)
+const quants = new Uint8Array(256)
+
+/** The scale of greatest size becomes -128, its d the others' unit; each is then chosen among neighbours by the error it leaves. */
+const encodeBlock: BlockEncoder = (values, from, out, at) => {
+  let greatest = 0
+  for (let sub = 0; sub < 16; sub++) {
+    scales[sub] = fitScale(values, from + 16 * sub, 16, 32)
+    if (Math.abs(scales[sub]!) > Math.abs(greatest)) greatest = scales[sub]!
+  }
+  putHalf(out, at + 208, greatest / -128)
+  const d = HALVES[encodeHalf(greatest / -128)]!
+  for (let sub = 0; sub < 16; sub++) {
+    const first = from + 16 * sub
+    const near = d === 0 ? 0 : scales[sub]! / d
+    let [best, chosen] = [Infinity, 0]
+    for (let scale = clampRound(near - 1, -128, 127); scale <= Math.min(127, near + 1.5); scale++) {
+      const error = measure(values, first, d * scale)
+      if (error >= best) continue
+      best = error
+      chosen = scale
+    }
+    out[at + 192 + sub] = chosen
+    const inverse = d * chosen === 0 ? 0 : 1 / (d * chosen)
+    for (let i = 0; i < 16; i++) quants[16 * sub + i] = clampRound(values[first + i]! * inverse, -32, 31) + 32
+  }
+  for (let half = 0; half < 2; half++) {
+    for (let i = 0; i < 32; i++) {
+      const [a, b, c, e] = [quants[128 * half + i]!, quants[128 * half + 32 + i]!, quants[128 * half + 64 + i]!, quants[128 * half + 96 + i]!]
+      out[at + 64 * half + i] = (a & 15) | ((c & 15) << 4)
+      out[at + 64 * half + 32 + i] = (b & 15) | ((e & 15) << 4)
+      out[at + 128 + 32 * half + i] = (a >> 4) | ((b >> 4) << 2) | ((c >> 4) << 4) | ((e >> 4) << 6)
+    }
+  }
+}
+
+function measure(x: Float32Array, from: number, scale: number): number {
+  const inverse = scale === 0 ? 0 : 1 / scale
+  let error = 0
+  for (let i = from; i < from + 16; i++) {
+    const off = x[i]! - scale * clampRound(x[i]! * inverse, -32, 31)
+    error += off * off
+  }
+  return error
 }
 
 /** Quants stream: 32 words of low nibbles, 16 of upper bits. Scales stream: 16 halves d, then 16 signed scales for each 16 weights. */

@@ -46,16 +46,16 @@ describe('C', () => {
       for (uint32_t group = begin; group < end; group++) {
         const uint32_t group_x = group % grid[0];
         const int32_t iValue = i[group_x];
-        const int32_t iValue2 = i[group_x + 1];
+        const int32_t iValue2 = (i + group_x)[1];
         const float xValue = x[group_x];
         const uint32_t t = group_x * 8;
         out[t] = i32_div(iValue, iValue2);
-        out[t + 1] = i32_rem(iValue, iValue2);
-        out[t + 2] = f32_to_i32(xValue);
-        out[t + 3] = (iValue << (iValue2 & 31)) ^ (iValue >> 3);
-        out[t + 4] = table[group_x & 3];
-        out[t + 5] = (xValue < INFINITE && xValue > -3.5e20f) || iValue == INT32_MIN ? iValue : 7;
-        out[t + 6] = (int32_t)f32_to_u32(xValue);
+        (out + t)[1] = i32_rem(iValue, iValue2);
+        (out + t)[2] = f32_to_i32(xValue);
+        (out + t)[3] = (iValue << (iValue2 & 31)) ^ (iValue >> 3);
+        (out + t)[4] = table[group_x & 3];
+        (out + t)[5] = (xValue < INFINITE && xValue > -3.5e20f) || iValue == INT32_MIN ? iValue : 7;
+        (out + t)[6] = (int32_t)f32_to_u32(xValue);
         int32_t steps = 0;
         uint32_t rest = u[group_x];
         while (true) {
@@ -65,7 +65,7 @@ describe('C', () => {
           rest &= rest - 1;
           steps += 1;
         }
-        out[t + 7] = steps;
+        (out + t)[7] = steps;
         u[group_x] *= 3;
       }
     }

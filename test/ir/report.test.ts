@@ -188,3 +188,11 @@ test('a for whose step is zero', () => {
   const stuck = kernel('stuck', { params: { y: buffer('u32', 'read') } }, ({ y }, k) => k.for({ to: 4, step: y.at(0) }, () => undefined))
   expect(errorOf(() => run(stuck, { y: y() })).message).toMatch(/step 0/)
 })
+
+test('an index whose last addition wraps', () => {
+  const wrapping = kernel('wrapping', { params: { x: buffer('f32', 'readwrite') } }, ({ x }, k) => {
+    const base = k.var('base', k.const('u32', 0xffffffff))
+    x.set(base.get().add(2), 1)
+  })
+  expect(() => interpret(wrapping, { buffers: { x: new Uint8Array(16) }, grid: [1, 1, 1] })).toThrow(/wraps/)
+})

@@ -17,7 +17,7 @@ const CPU: Caps = { ...GPU, lanes: 1, subgroup: 0, parallel: 4, grid: 2 ** 31 }
 export const ALL_CAPS: Readonly<Record<string, Caps>> = {
   'subgroups of 32': GPU,
   'subgroups of 8': { ...GPU, subgroup: 8 },
-  'subgroups of 4, a small grid': { ...GPU, subgroup: 4, grid: 7 },
+  'subgroups of 4, a small grid': { ...GPU, subgroup: 4, grid: 40 },
   'no subgroups': { ...GPU, subgroup: 0 },
   'vectors of 4': CPU,
   'vectors of 8': { ...CPU, width: 8 },

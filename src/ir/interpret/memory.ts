@@ -1,6 +1,7 @@
 // Loads, stores and atomics of all active lanes. Every access is checked for range; races are the shadow's part. First all
 // lanes' places are found, then the elements are moved by a loop for the kind of array.
 
+import { displacement } from '../displacement.ts'
 import { type Storage, storageBytes, storageScalar, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
 import type { Node } from '../node.ts'
@@ -66,12 +67,13 @@ export class Memory {
 }
 
 /** Finds the first cell of each active lane's access of `count` elements, after checking the range. */
-function locate(memory: Memory, index: Cells, count: number, places: Int32Array, { lanes, count: active }: Mask, state: State): void {
+function locate(memory: Memory, index: Cells, least: number, count: number, places: Int32Array, { lanes, count: active }: Mask, state: State): void {
   const { length, width } = memory
   for (let at = 0; at < active; at++) {
     const lane = lanes[at]!
     const element = index[lane]!
     if (element + count > length) outOfRange(memory, element, count, lane, state)
+    if (element < least) wrapped(memory, element, least, lane, state)
     places[lane] = element * width
   }
 }
@@ -83,14 +85,20 @@ function outOfRange({ name, length }: Memory, element: number, count: number, la
   })
 }
 
+/** A sum that is smaller than what was added has wrapped. */
+function wrapped({ name }: Memory, element: number, plus: number, lane: number, state: State): never {
+  return state.fault('out-of-range', `the index of ${name} wraps around`, lane, { got: element, wanted: `at least the ${plus} that was added last` })
+}
+
 export function load(node: Node, out: Cells, index: Cells, memory: Memory, state: State): Step {
   const { width: count = 1 } = node.arg as { width?: number }
   const width = count * memory.width
   const places = new Int32Array(state.lanes)
+  const least = displacement(node.src[0] as Node)?.plus ?? 0
   const { shadow } = memory
   const move = memory.half ? moveHalves : out instanceof Float32Array ? moveFloats : moveIntegers
   return (mask) => {
-    locate(memory, index, count, places, mask, state)
+    locate(memory, index, least, count, places, mask, state)
     if (shadow !== undefined) {
       for (let at = 0; at < mask.count; at++) {
         const lane = mask.lanes[at]!
@@ -130,9 +138,10 @@ export function store(node: Node, index: Cells, value: Cells, memory: Memory, st
   const { width: count = 1 } = node.arg as { width?: number }
   const width = count * memory.width
   const places = new Int32Array(state.lanes)
+  const least = displacement(node.src[0] as Node)?.plus ?? 0
   const { shadow, half } = memory
   return (mask) => {
-    locate(memory, index, count, places, mask, state)
+    locate(memory, index, least, count, places, mask, state)
     if (shadow !== undefined) {
       clock.now++
       let again = false

@@ -1,0 +1,100 @@
+// Models against the logits that llama.cpp gave for them: every model of the data folder that has a `results` file beside it. Knows
+// no device; the files that import it name theirs.
+
+import { existsSync, readdirSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { isIngotError } from '../../src/base/error.ts'
+import { nmse } from '../../src/device/compare.ts'
+import type { Device } from '../../src/device/device.ts'
+import { open } from '../../src/device/open.ts'
+import { type Model, load } from '../../src/llm/model.ts'
+import { openGguf, readTensor } from '../../src/weights/gguf.ts'
+import { dataFolder } from './folder.ts'
+
+export interface WitnessDevice {
+  readonly name: string
+  /** largest error of all logits, for models with float weights */
+  readonly nmse: number
+  /** why it cannot be tested here */
+  readonly missing?: string | undefined
+  /** bytes of the largest model to try, where more would take too long */
+  readonly mostBytes?: number
+  /** only so many tokens, where more would take too long */
+  readonly mostTokens?: number
+}
+
+/** Of quantised models: llama.cpp rounds activations to 8 bits, others need not. */
+const QUANTISED = { nmse: 5e-3, sameArgmax: 0.95 }
+const FLOATS: ReadonlySet<string> = new Set(['f32', 'f16', 'bf16'])
+const RESULTS = '.results.gguf'
+
+const folder = join(dataFolder, 'models')
+/** Paths of the models that have results, without the ending. */
+const models = existsSync(folder)
+  ? readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith(RESULTS) && existsSync(join(folder, path.replace(RESULTS, '.gguf'))))
+    .map((path) => join(folder, path.slice(0, -RESULTS.length)))
+    .sort()
+  : []
+
+export function testModels({ name, missing, ...limits }: WitnessDevice): void {
+  const reason = missing ?? (models.length === 0 ? 'no models with results in the data folder' : undefined)
+  describe.skipIf(reason !== undefined)(`models of the data folder on ${name}${reason === undefined ? '' : `: ${reason}`}`, () => {
+    let device: Device
+    beforeAll(async () => { ({ device } = await open(name)) })
+    afterAll(() => device?.close())
+
+    test.for(models.map((path) => [relative(folder, path), path] as const))('%s', async ([, path], { skip }) => {
+      const about = await readAbout(`${path}.gguf`)
+      if (about.bytes > (limits.mostBytes ?? Infinity)) skip(`${about.bytes} bytes are too many for a quick test on ${name}`)
+      const { tokens, logits } = await readResults(path, limits.mostTokens)
+      const model = await load(`${path}.gguf`, { device }).catch((error: unknown) => {
+        if (isIngotError(error, 'unsupported') || isIngotError(error, 'unknown-name')) return error.message
+        throw error
+      })
+      if (typeof model === 'string') return skip(model)
+      const got = await evaluate(model, tokens).finally(() => model.close())
+      expect(got).toHaveLength(logits.length)
+      expect(nmse(got, logits)).toBeLessThan(about.quantised ? QUANTISED.nmse : limits.nmse)
+      expect(got.every(Number.isFinite)).toBe(true)
+      if (about.quantised) expect(agreement(got, logits, tokens.length)).toBeGreaterThanOrEqual(QUANTISED.sameArgmax)
+    })
+  })
+}
+
+async function readAbout(path: string): Promise<{ bytes: number; quantised: boolean }> {
+  await using gguf = await openGguf(path)
+  const tensors = [...gguf.tensors.values()]
+  return { bytes: tensors.reduce((sum, tensor) => sum + tensor.bytes, 0), quantised: !tensors.every(({ type }) => FLOATS.has(type)) }
+}
+
+/** Logits are [tokens][vocabulary], although the dims say the reverse. */
+async function readResults(path: string, most = Infinity): Promise<{ tokens: number[]; logits: Float32Array }> {
+  await using gguf = await openGguf(`${path}${RESULTS}`)
+  const bytes = async (name: string): Promise<ArrayBuffer> => {
+    const tensor = gguf.tensors.get(name)
+    if (tensor === undefined) throw new Error(`${path}${RESULTS} has no tensor ${name}`)
+    return (await readTensor(tensor)).slice().buffer
+  }
+  const all = Array.from(new Int32Array(await bytes('tokens')))
+  const logits = new Float32Array(await bytes('logits'))
+  const tokens = all.slice(0, most)
+  return { tokens, logits: logits.subarray(0, (logits.length / all.length) * tokens.length) }
+}
+
+async function evaluate(model: Model, tokens: readonly number[]): Promise<Float32Array> {
+  const all = new Float32Array(tokens.length * model.vocabulary)
+  await model.evaluate(tokens, (logits, from) => all.set(logits, from * model.vocabulary))
+  return all
+}
+
+/** The part of the positions at which both name the same token. */
+function agreement(got: Float32Array, want: Float32Array, positions: number): number {
+  const vocabulary = want.length / positions
+  const best = (logits: Float32Array, row: number): number => {
+    const own = logits.subarray(row * vocabulary, (row + 1) * vocabulary)
+    return own.indexOf(own.reduce((most, value) => Math.max(most, value), -Infinity))
+  }
+  return Array.from({ length: positions }, (_, row) => best(got, row) === best(want, row)).filter(Boolean).length / positions
+}
