@@ -29,6 +29,7 @@ namespace {
 
 constexpr uint32_t kThreads = 1024, kMemory = 32 * 1024;
 enum State : uint32_t { kReady, kSimd, kBarrier, kDone };
+const char* const kUnforeseen = "a collective that the rewriter did not see: soft-metal runs this kernel without fibers";
 constexpr uint64_t kCanary = 0x57ac5a4e57ac5a4eull;
 
 void simdWait(Lane*, int line, const char* op);
@@ -110,6 +111,7 @@ void completeSimd(Simd* s, uint32_t current) {
 void simdWait(Lane* l, int line, const char* op) {
   auto* w = static_cast<Worker*>(l->group);
   Simd* s = l->simd;
+  if (!w->run->info().collective) stop(w, l, line, kUnforeseen);
   uint32_t bit = 1u << l->lane;
   if (s->arrived == 0) s->line = line, s->op = op, s->first = l->index;
   else if (s->line != line || (s->op != op && strcmp(s->op, op) != 0))
@@ -125,6 +127,7 @@ void simdWait(Lane* l, int line, const char* op) {
 
 void groupWait(Lane* l, int line) {
   auto* w = static_cast<Worker*>(l->group);
+  if (!w->run->info().collective) stop(w, l, line, kUnforeseen);
   if (w->finished) {
     uint32_t other = 0;
     while (w->lane(other)->state != kDone) other++;

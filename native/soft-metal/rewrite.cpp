@@ -363,6 +363,7 @@ class Rewriter {
   // Which kernels meet other threads, directly or through the functions they call.
   void findCollectives() {
     std::map<std::string, std::set<std::string>> words;
+    bool hidden = false;  // a collective outside the functions found here: in a struct, a namespace or a macro
     int depth = 0;
     for (size_t i = 0; i < t_.size(); i++) {
       if (t_[i].text == "(" && depth == 0 && i > 0 && word(i - 1)) {
@@ -377,8 +378,9 @@ class Rewriter {
           continue;
         }
       }
-      if (t_[i].text == "{" && at(i - 1) != "metal") depth++;
+      if (t_[i].text == "{") depth++;
       else if (t_[i].text == "}") depth--;
+      else hidden = hidden || (word(i) && collectiveWord(t_[i].text));
     }
     std::set<std::string> meeting;
     for (bool grew = true; grew;) {
@@ -389,11 +391,9 @@ class Rewriter {
           if (collectiveWord(w) || meeting.count(w)) { meeting.insert(name), grew = true; break; }
       }
     }
-    // Struct methods and macros escape the search above; a directive that mentions a collective counts for every kernel.
-    bool hidden = false;
     for (auto& t : t_) hidden = hidden || (t.kind == Token::Directive && (t.text.find("simd") != std::string::npos || t.text.find("barrier") != std::string::npos));
     for (auto& k : out_.kernels) {
-      k.collective = hidden || meeting.count(k.name) > 0;
+      k.collective = hidden || meeting.count(k.name) > 0 || !words.count(k.name);
       std::set<std::string> seen;
       std::set<uint32_t> constants;
       constantsOf(k.name, words, seen, constants);

@@ -3,31 +3,14 @@
 // y = softmax(cap(scale * q . k)) . v. Caches are [kvHeads, capacity, headDim] in f32, or in f16 two to a word.
 
 import type { Caps } from '../base/caps.ts'
-import { type LaneScope, type Readable, type Scope, type Shared, type Var, buffer, kernel, uniform } from '../ir/author.ts'
-import type { Uniformity, Value } from '../ir/value.ts'
+import { kernel } from '../ir/author.ts'
+import { type AttentionParams, attentionParams, cap, launchAttention, locate, pairs } from './attention-params.ts'
+import { attentionSerial } from './attention-serial.ts'
 import { combineLanes } from './lanes.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
-export interface AttentionParams {
-  /** of the caches */
-  readonly type: 'f32' | 'f16'
-  readonly rows: number
-  readonly heads: number
-  readonly kvHeads: number
-  readonly headDim: number
-  /** positions the caches hold */
-  readonly capacity: number
-  readonly scale: number
-  /** how many of the latest positions a row sees; 0: all */
-  readonly window: number
-  /** scores become cap * tanh(score / cap); 0: none */
-  readonly softcap: number
-}
-
 /** keys per step: one per lane on GPUs */
 const BLOCK = 64
-/** largest headDim that the scratch of the CPU form holds */
-const MOST_DIM = 512
 
 const base = { type: 'f32', rows: 1, heads: 4, kvHeads: 2, headDim: 64, capacity: 128, scale: 0.125, window: 0, softcap: 0 } as const
 export const attention: KernelRecord<AttentionParams> = {
@@ -42,6 +25,7 @@ export const attention: KernelRecord<AttentionParams> = {
     { ...base, rows: 5, window: 9, type: 'f16', heads: 2, headDim: 128 },
     { ...base, rows: 2, softcap: 20, scale: 2, heads: 2 },
     { ...base, rows: 1, heads: 2, kvHeads: 2, headDim: 256, capacity: 300 },
+    { ...base, rows: 3, heads: 16, kvHeads: 2, headDim: 64, capacity: 200, type: 'f16' },
   ],
   buffers: ({ type, rows, heads, kvHeads, headDim, capacity }) => [
     { name: 'q', role: 'in', type: 'f32', elements: rows * heads * headDim },
@@ -52,7 +36,7 @@ export const attention: KernelRecord<AttentionParams> = {
   ],
   /** the last rows of the cache, so that every block is walked */
   inputs: ({ rows, capacity }) => ({ positions: Uint32Array.from({ length: rows }, (_, row) => capacity - rows + row) }),
-  work: (caps, params) => (caps.lanes === 1 ? serial(caps, params) : shared(caps, params)),
+  work: (caps, params) => (caps.lanes === 1 ? attentionSerial(caps, params) : shared(caps, params)),
   define,
 }
 
@@ -80,36 +64,12 @@ function define({ q, keys, values, positions }: Arrays, { rows, heads, kvHeads, 
   return { y }
 }
 
-const PARAMS = <T extends 'f32' | 'u32'>(storage: T) => ({
-  q: buffer('f32', 'read'), keys: buffer(storage, 'read'), values: buffer(storage, 'read'), positions: buffer('u32', 'read'), y: buffer('f32', 'write'),
-  heads: uniform('u32'), group: uniform('u32'), dim: uniform('u32'), capacity: uniform('u32'), window: uniform('u32'), scale: uniform('f32'), softcap: uniform('f32'),
-} as const)
-
-/** Two neighbouring elements of a cache, by the number of the pair. */
-type Pair = (index: Value<'u32'>) => Value<'f32x2'>
-function pairs(type: 'f32' | 'f16', cache: Readable<'f32' | 'u32', Uniformity>): Pair {
-  return type === 'f16'
-    ? (index) => (cache.at(index) as Value<'u32'>).unpackF16()
-    : (index) => cache.load(index.mul(2), 2) as Value<'f32x2'>
-}
-
-function finish(written: ReturnType<typeof kernel>, p: AttentionParams): Work {
-  const { heads, kvHeads, headDim, capacity, window, scale, softcap } = p
-  return {
-    launches: [{
-      kernel: written,
-      uniforms: { heads, group: heads / kvHeads, dim: headDim, capacity, window, scale, softcap },
-      grid: [heads, p.rows, 1],
-    }],
-  }
-}
-
 /** One workgroup per head and row. A lane scores one key of a block, then owns some dimensions of the result. */
 function shared(caps: Caps, params: AttentionParams): Work {
   const lanes = BLOCK
   const owned = Math.ceil(params.headDim / 2 / lanes) // pairs of dimensions per lane
   const written = kernel(`attention_${params.type}${owned > 1 ? `_d${owned * lanes * 2}` : ''}`, {
-    params: PARAMS(params.type === 'f16' ? 'u32' : 'f32'), workgroup: [lanes], ...(caps.subgroup > 0 ? { subgroup: caps.subgroup } : {}),
+    params: attentionParams(params.type === 'f16' ? 'u32' : 'f32'), workgroup: [lanes], ...(caps.subgroup > 0 ? { subgroup: caps.subgroup } : {}),
   }, (p, k) => {
     const combine = combineLanes(k, caps, lanes)
     const weights = k.shared('weights', 'f32', BLOCK)
@@ -147,71 +107,5 @@ function shared(caps: Caps, params: AttentionParams): Work {
       k.when(d.lt(half), () => p.y.store(start.add(d.mul(2)), result.get().div(sum.get())))
     })
   })
-  return finish(written, params)
-}
-
-/** One lane per head and row: scores of a block into scratch, then the result a vector of dimensions at a time. */
-function serial(_caps: Caps, params: AttentionParams): Work {
-  const written = kernel(`attention_${params.type}`, { params: PARAMS(params.type === 'f16' ? 'u32' : 'f32') }, (p, k) => {
-    const [scores, result] = [k.shared('scores', 'f32', BLOCK), k.shared('result', 'f32', MOST_DIM)]
-    const [key, value] = [pairs(params.type, p.keys), pairs(params.type, p.values)]
-    const { start, cache, from, to, half } = locate(k, p)
-    k.for({ name: 'd', to: p.dim }, (d) => result.set(d, 0))
-    const [top, sum] = [k.var('top', k.const('f32', -Infinity)), k.var('sum', k.const('f32', 0))]
-    k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
-      const count = k.let('count', to.sub(block).min(BLOCK))
-      const best = k.var('best', top.get())
-      k.for({ name: 'j', to: count }, (j) => {
-        const row = k.let('keyRow', cache.add(block).add(j).mul(half))
-        const dot = k.var('dot', k.const('f32', 0).splat(2))
-        k.for({ name: 'd', to: half }, (d) => dot.set(dot.get().add(key(row.add(d)).mul(p.q.load(start.add(d.mul(2)), 2)))))
-        const score = k.let('score', cap(dot.get().hsum().mul(p.scale), p.softcap))
-        scores.set(j, score)
-        best.set(best.get().max(score))
-      })
-      const decay = k.let('decay', top.get().sub(best.get()).exp())
-      top.set(best.get())
-      sum.set(sum.get().mul(decay))
-      k.for({ name: 'j', to: count }, (j) => {
-        const weight = k.let('weight', scores.at(j).sub(top.get()).exp())
-        scores.set(j, weight)
-        sum.set(sum.get().add(weight))
-      })
-      blend(k, { result, scores, value, first: cache.add(block).mul(half), count, half, decay })
-    })
-    k.for({ name: 'd', to: p.dim }, (d) => p.y.set(start.add(d), result.at(d).div(sum.get())))
-  })
-  return finish(written, params)
-}
-
-/** result = result * decay + the weighted values of a block of keys, a pair of dimensions at a time. */
-function blend(k: LaneScope, { result, scores, value, first, count, half, decay }: {
-  result: Shared<'f32'>; scores: Shared<'f32'>; value: Pair; first: Value<'u32'>; count: Value<'u32'>; half: Value<'u32'>; decay: Value<'f32'>
-}): void {
-  k.for({ name: 'd', to: half }, (d) => {
-    const total: Var<'f32x2'> = k.var('total', result.load(d.mul(2), 2).mul(decay))
-    k.for({ name: 'j', to: count }, (j) => total.set(total.get().add(value(first.add(j.mul(half)).add(d)).mul(scores.at(j)))))
-    result.store(d.mul(2), total.get())
-  })
-}
-
-/** Where this workgroup's head and row are, and which keys the row sees. */
-function locate(k: Scope, p: { positions: Readable<'u32', 'uniform'>; heads: Value<'u32', 'uniform'>; group: Value<'u32', 'uniform'>; dim: Value<'u32', 'uniform'>; capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> }) {
-  const [head, row] = [k.workgroupId.x, k.workgroupId.y]
-  const last = p.positions.at(row).min(p.capacity.sub(1))
-  const hasFirst = p.window.gt(0).and(last.ge(p.window))
-  return {
-    /** first element of q and y */
-    start: k.let('start', row.mul(p.heads).add(head).mul(p.dim)),
-    /** first row of the caches */
-    cache: k.let('cache', head.div(p.group).mul(p.capacity)),
-    from: k.let('from', hasFirst.select(last.sub(p.window).add(1), k.const('u32', 0))),
-    to: k.let('to', last.add(1)),
-    half: k.let('half', p.dim.shr(1)),
-  }
-}
-
-function cap(score: Value<'f32'>, softcap: Value<'f32'>): Value<'f32'> {
-  const capped = score.div(softcap.max(1e-30)).tanh().mul(softcap)
-  return softcap.gt(0).select(capped, score)
+  return launchAttention(written, params)
 }

@@ -20,8 +20,8 @@ export interface WitnessDevice {
   readonly missing?: string | undefined
   /** bytes of the largest model to try, where more would take too long */
   readonly mostBytes?: number
-  /** only so many tokens, where more would take too long */
-  readonly mostTokens?: number
+  /** how many tokens to try on a model of this many bytes, where all would take too long */
+  readonly mostTokens?: (bytes: number) => number
 }
 
 /** Of quantised models: llama.cpp rounds activations to 8 bits, others need not. */
@@ -48,7 +48,7 @@ export function testModels({ name, missing, ...limits }: WitnessDevice): void {
     test.for(models.map((path) => [relative(folder, path), path] as const))('%s', async ([, path], { skip }) => {
       const about = await readAbout(`${path}.gguf`)
       if (about.bytes > (limits.mostBytes ?? Infinity)) skip(`${about.bytes} bytes are too many for a quick test on ${name}`)
-      const { tokens, logits } = await readResults(path, limits.mostTokens)
+      const { tokens, logits } = await readResults(path, limits.mostTokens?.(about.bytes))
       const model = await load(`${path}.gguf`, { device }).catch((error: unknown) => {
         if (isIngotError(error, 'unsupported') || isIngotError(error, 'unknown-name')) return error.message
         throw error

@@ -16,7 +16,7 @@ export async function openGpu(): Promise<Gpu | string> {
   const dawn = await import('webgpu').catch((error: unknown) => String(error))
   if (typeof dawn === 'string') return `the webgpu package does not load: ${dawn}`
   Object.assign(globalThis, dawn.globals)
-  const gpu = dawn.create([])
+  const gpu = dawn.create(['enable-dawn-features=disable_workgroup_init'])
   const adapter = await gpu.requestAdapter()
   if (adapter === null) return 'Dawn finds no adapter'
   const wanted = (['subgroups', 'shader-f16'] as GPUFeatureName[]).filter((name) => adapter.features.has(name))

@@ -104,6 +104,31 @@ await describeSoftMetal('the language on soft-metal', (metal) => {
     expect(u.slice(11, 13)).toEqual([1, 1])
   })
 
+  test('memory in every place of an expression', () => {
+    const { y, u } = evaluate(`
+      for (int i = 0; i < 16; i++) y[i] = float(i);
+      device const float* c = y; device half* h = (device half*)(u + 8); device const half* k = h;
+      threadgroup half t[2]; t[0] = 5.0h;
+      h[0] = 2.0h; h[1] = 3.0h;
+      bool yes = y[1] > 0.5f;
+      y[0] = yes ? c[3] : y[4]; y[1] = yes ? k[0] : h[1]; y[2] = yes ? h[1] : 1.0h; y[3] = yes ? t[0] : h[0];
+      y[4] = (yes ? c : y)[5];
+      device float4* w = (device float4*)(y + 8);
+      float4 q = w[0]; float4 r(w[1]); const float4 z = *w;
+      y[5] = q.x + r.y + z.z; y[6] = (w[0] * w[1]).x + dot(w[0], q) + max(w[0], w[1]).x;
+      device packed_half4* ph = (device packed_half4*)(u + 12);
+      *ph = packed_half4(half4(q)); half4 hq = *ph; y[7] = float(hq.w) + float(half4(*ph)[0]);
+      if (u[0]) u[1] = 9u; else u[1] = 7u;
+      u[2] = !u[0] && ~u[0] == 0xffffffffu ? 1u : 0u;
+      switch (u[1]) { case 7: u[3] = 70u; break; default: u[3] = 1u; }
+      int4 n = int4(w[0]); n[1] += int(c[8]); u[4] = uint(n.y);
+      while (u[5] < 3u) u[5] += 1u;
+      u[6] = y[u[5]] == y[3] ? y[9] != y[9] : 2u;
+      u[7] = uint(-y[9] * -1.0f) + uint(y[9] > y[8]) + (uint(y[9]) << u[5]);`, 16)
+    expect(y.slice(0, 8)).toEqual([3, 2, 3, 5, 5, 8 + 13 + 10, 96 + (64 + 81 + 100 + 121) + 12, 11 + 8])
+    expect(u.slice(0, 8)).toEqual([0, 7, 1, 70, 17, 3, 0, 9 + 1 + 72])
+  })
+
   test('simdgroup functions', () => {
     const functions: Record<string, (lane: number) => number> = {
       'simd_sum(x)': () => 528, 'simd_max(x)': () => 32, 'simd_min(x)': () => 1, 'simd_product(lane < 3 ? x : 1.0f)': () => 6,

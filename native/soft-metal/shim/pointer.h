@@ -131,6 +131,9 @@ template <class T, int S> struct Ref : RefBase<T, S> {
   using V = std::remove_cv_t<T>;
   using RefBase<T, S>::RefBase;
   Ref(const Ref&) = default;
+  // To const, so that both arms of a conditional can be memory.
+  template <class U, class = std::enable_if_t<std::is_same<const U, T>::value && !std::is_same<U, T>::value>>
+  Ref(const Ref<U, S>& o) : RefBase<T, S>(o.p, o.home, o.line) {}
   SM_REF_ASSIGN
   V operator++() const { V v = static_cast<V>(this->load() + 1); this->store(v); return v; }
   V operator++(int) const { V v = this->load(); this->store(static_cast<V>(v + 1)); return v; }

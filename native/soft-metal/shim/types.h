@@ -77,7 +77,7 @@ template <class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) vec : sm:
   template <class U, class = std::enable_if_t<!std::is_same<U, T>::value>> explicit vec(const packed_vec<U, N>& o) {
     for (int i = 0; i < N; i++) v[i] = static_cast<T>(o.v[i]);
   }
-  template <class R, class = std::enable_if_t<sm::isRef<R>>, class = void> vec(const R& r) : vec(sm::val(r)) {}
+  template <class R, class = std::enable_if_t<sm::isRef<R> && !std::is_same<sm::Val<R>, vec>::value>, class = void> vec(const R& r) : vec(sm::val(r)) {}
   // Several parts, each a scalar or a shorter vector: vec(a, b, c, d), vec(ab, cd), vec(abc, d).
   template <class A, class B, class... C> vec(const A& a, const B& b, const C&... c) {
     int at = 0;

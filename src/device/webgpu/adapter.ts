@@ -87,6 +87,12 @@ function keyOf({ info, features }: GPUAdapter): string {
  */
 let dawn: GPU | undefined
 
+/**
+ * Dawn need not clear workgroup memory: the verifier and the interpreter see to it that no kernel reads what it did not write.
+ * Clearing costs time in every workgroup, and SwiftShader spends seconds compiling a store per element.
+ */
+const DAWN = ['enable-dawn-features=disable_workgroup_init']
+
 async function findGpu(): Promise<GPU> {
   const own = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu
   if (own !== undefined) return own
@@ -96,7 +102,7 @@ async function findGpu(): Promise<GPU> {
   // Some Vulkan drivers complain on stderr when this is not set.
   if (process.platform === 'linux') process.env.XDG_RUNTIME_DIR ??= '/tmp'
   const { create } = await importDawn()
-  dawn ??= create([])
+  dawn ??= create(DAWN)
   return dawn
 }
 

@@ -1,0 +1,6 @@
+// The story on WebGPU, on the driver of this project.
+
+import { missingGpu } from '../device/missing.ts'
+import { testGolden } from './story.ts'
+
+testGolden({ name: 'webgpu', missing: await missingGpu() })

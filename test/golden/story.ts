@@ -1,0 +1,86 @@
+// A published story, character for character, and the promises of the hot path: one submission per token and no allocation. Where the
+// data folder is missing, a tiny model with random weights still holds the devices against each other.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { nmse } from '../../src/device/compare.ts'
+import type { Device } from '../../src/device/device.ts'
+import { open } from '../../src/device/open.ts'
+import { type Model, load } from '../../src/llm/model.ts'
+import { dataFolder } from '../data/folder.ts'
+import { BOS, tinyModel } from '../llm/tiny-model.ts'
+
+export interface GoldenDevice {
+  readonly name: string
+  readonly missing?: string | undefined
+  /** only so many tokens of the story, where all would take too long */
+  readonly mostTokens?: number
+}
+
+const STORY = join(dataFolder, 'models', 'stories260K')
+const noStory = existsSync(`${STORY}.f32.gguf`) ? undefined : 'stories260K is not in the data folder'
+/** BOS, then 199 more positions: what the program that wrote the story calls 200 steps. */
+const STORY_TOKENS = 200
+const TINY_PROMPT = [BOS, ...Array.from({ length: 20 }, (_, i) => 3 + ((i * 37) % 270))]
+
+export function testGolden({ name, missing, mostTokens = STORY_TOKENS }: GoldenDevice): void {
+  describe.skipIf(missing !== undefined)(`on ${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
+    let device: Device
+    beforeAll(async () => { ({ device } = await open(name)) })
+    afterAll(() => device?.close())
+
+    test.skipIf(noStory !== undefined)(`stories260K tells the published story${noStory === undefined ? '' : `: ${noStory}`}`, async () => {
+      const { expected_stdout: published } = JSON.parse(readFileSync(`${STORY}.expected-greedy.json`, 'utf8')) as { expected_stdout: string }
+      await using model = await load(`${STORY}.f32.gguf`, { device })
+      const { text, tokens } = await model.generate('', { temperature: 0, maxTokens: mostTokens, ignoreEos: true })
+      expect(tokens).toHaveLength(mostTokens)
+      if (mostTokens === STORY_TOKENS) expect(text).toBe(published)
+      else expect(published.startsWith(text) && text.length > mostTokens).toBe(true)
+    })
+
+    test('the tiny model computes the same as the reference, prompt and single tokens', async () => {
+      await using reference = (await open('reference')).device
+      for (const type of ['f32', 'f16'] as const) {
+        const [want, got] = [await logitsOf(await tinyModel({ type }), reference), await logitsOf(await tinyModel({ type }), device)]
+        expect(nmse(got.prompt, want.prompt)).toBeLessThan(1e-6)
+        expect(nmse(got.step, want.step)).toBeLessThan(1e-6)
+        expect(got.tokens).toEqual(want.tokens)
+      }
+    })
+
+    test('a token is one submission, and allocates nothing', async () => {
+      await using model = await load(await tinyModel(), { device })
+      await steadyTokens(model, { temperature: 0 })
+      await steadyTokens(model, { seed: 1, topK: 8 })
+      await steadyTokens(model, { seed: 1, repetitionPenalty: 1.1 })
+    })
+  })
+}
+
+/** Generates twice: the second time everything is prepared, so that only what a token really needs is counted. */
+async function steadyTokens(model: Model, sampling: Parameters<Model['generate']>[1]): Promise<void> {
+  const options = { ...sampling, ignoreEos: true, maxTokens: 10 }
+  const warm = await model.generate(TINY_PROMPT, options)
+  const before = { ...model.device.stats }
+  const { tokens, stats } = await model.generate(TINY_PROMPT, options)
+  const after = { ...model.device.stats }
+  expect(tokens).toEqual(warm.tokens)
+  // the last token of the prompt is one submission, and each token after the first one more
+  expect(after.submissions - before.submissions).toBe(10)
+  expect(stats.submissionsPerToken).toBe(1)
+  for (const key of ['buffers', 'bytesLive', 'poolHits', 'poolMisses', 'compiles', 'compileHits'] as const) {
+    expect([key, after[key]]).toEqual([key, before[key]])
+  }
+}
+
+async function logitsOf(
+  file: Awaited<ReturnType<typeof tinyModel>>, device: Device,
+): Promise<{ prompt: Float32Array; step: Float32Array; tokens: readonly number[] }> {
+  await using model = await load(file, { device, contextLength: 64 })
+  const prompt = new Float32Array(TINY_PROMPT.length * model.vocabulary)
+  await model.evaluate(TINY_PROMPT, (logits, from) => prompt.set(logits, from * model.vocabulary))
+  const answer = await model.engine.step(9, 'logits')
+  const { tokens } = await model.generate(TINY_PROMPT, { temperature: 0, ignoreEos: true, maxTokens: 5 })
+  return { prompt, step: answer.kind === 'logits' ? answer.logits : new Float32Array(0), tokens }
+}
