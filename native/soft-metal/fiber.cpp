@@ -33,7 +33,7 @@ const char* const kUnforeseen = "a collective that the rewriter did not see: sof
 constexpr uint64_t kCanary = 0x57ac5a4e57ac5a4eull;
 
 void simdWait(Lane*, int line, const char* op);
-void groupWait(Lane*, int line);
+void groupWait(Lane*, int line, bool ordersMemory);
 void fault(Lane*, sm::Fault, uint32_t access, int line, const void* at, uint64_t bytes, const sm::Binding*, const sm::Range*, uint64_t other);
 void track(Lane*, const sm::Binding*, const void* at, uint64_t bytes, uint32_t access, int line);
 const sm::Api kApi{simdWait, groupWait, fault, track};
@@ -104,8 +104,8 @@ void completeSimd(Simd* s, uint32_t current) {
   s->met[s->parity] = s->live;
   s->parity ^= 1;
   s->ready = s->live & ~current;
-  // Only a barrier orders memory; its name is a constant of the shim, so the first letters tell.
-  if (strncmp(s->op, "simdgroup_b", 11) == 0) s->epoch++, s->stamp += 1ull << 13;
+  // Only a barrier orders memory; the shim names it otherwise when its flags leave threadgroup memory out.
+  if (strcmp(s->op, "simdgroup_barrier") == 0) s->epoch++, s->stamp += 1ull << 13;
 }
 
 void simdWait(Lane* l, int line, const char* op) {
@@ -125,7 +125,7 @@ void simdWait(Lane* l, int line, const char* op) {
   l->state = kReady;
 }
 
-void groupWait(Lane* l, int line) {
+void groupWait(Lane* l, int line, bool ordersMemory) {
   auto* w = static_cast<Worker*>(l->group);
   if (!w->run->info().collective) stop(w, l, line, kUnforeseen);
   if (w->finished) {
@@ -139,12 +139,11 @@ void groupWait(Lane* l, int line) {
   l->line = line, l->op = "threadgroup_barrier";
   if (++w->arrived == w->count) {
     w->arrived = 0;
-    w->epoch++;
+    if (ordersMemory) w->epoch++;
     for (uint32_t i = 0; i < w->simdCount(); i++) {
       Simd& s = w->lanes[i];
       s.ready = s.live;
-      s.epoch = 0;
-      s.stamp = w->epoch << 33;
+      if (ordersMemory) s.epoch = 0, s.stamp = w->epoch << 33;
     }
     l->simd->ready &= ~(1u << l->lane);
     return;

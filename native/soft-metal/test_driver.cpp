@@ -122,7 +122,10 @@ void bench() {
   void* p = pipeline("float sum = 0; uint row = g * 4 + lid / 32; for (uint c = lane; c < 2048; c += 32) sum += x[row * 2048 + c] * x[c];\nsum = simd_sum(sum); if (lane == 0) y[row] = sum;");
   void* x = send(device, "newBufferWithLength:options:", rows * columns * 4, u64{0});
   void* y = send(device, "newBufferWithLength:options:", rows * 4, u64{0});
-  auto timed = [&](const char* name, u64 groups, int dispatches) {
+  void* tiny = pipeline("y[i] = x[i];");
+  void* mma = pipeline("simdgroup_float8x8 a, b, c = make_filled_simdgroup_matrix<float, 8>(0.0f);\n"
+    "for (uint k = 0; k < 256; k++) { simdgroup_load(a, x + k * 64); simdgroup_load(b, x + k * 64 + g * 64); simdgroup_multiply_accumulate(c, a, b, c); }\nsimdgroup_store(c, y);");
+  auto timed = [&](const char* name, void* p, u64 groups, int dispatches) {
     auto start = std::chrono::steady_clock::now();
     clock_t cpu = clock();
     void* cb = send(queue, "commandBuffer");
@@ -140,9 +143,12 @@ void bench() {
     double used = static_cast<double>(clock() - cpu) * 1000 / CLOCKS_PER_SEC;
     printf("%s: %.3f ms per dispatch (%.3f ms of processor), status %d\n", name, ms / dispatches, used / dispatches, static_cast<int>(send<u64>(cb, "status")));
   };
-  timed("mat-vec 2048x2048", rows / 4, 4);
-  timed("mat-vec 4x2048", 1, 2000);
-  for (void* o : {p, x, y}) objc_release(o);
+  timed("mat-vec 2048x2048", p, rows / 4, 4);
+  timed("mat-vec 4x2048", p, 1, 2000);
+  timed("copy of 128", tiny, 1, 5000);
+  timed("copy of 512", tiny, 4, 5000);
+  timed("16384 tile multiplications", mma, 16, 2);
+  for (void* o : {p, tiny, mma, x, y}) objc_release(o);
 }
 
 }  // namespace

@@ -35,11 +35,14 @@ export const OTHER: Sizes = { width: 512, heads: 6, kvHeads: 2, dim: 128, hidden
 const LARGE_VOCABULARY = 65536
 /** Widths of the models whose kernels hold a function of it: Gemma scales its embedding by a constant of the graph. */
 const SCALED = { architecture: 'gemma3', widths: [640, 1152, 2560, 3840, 5376] }
-const LAYERS = 2
-/** Rows of a step: those that mat-vec takes one by one, then some for mat-mat. */
-const COUNTS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33]
+const LAYERS = 2 // one of each kind where an architecture alternates
 const CAPACITY = 64
-const WANTS: readonly Want[] = ['argmax', { topK: 40 }, 'logits']
+
+/** What an engine is made to do. `counts`: rows of a step. */
+interface Course { readonly counts: readonly number[]; readonly wants: readonly Want[]; readonly caches: readonly ('f16' | 'f32')[] }
+/** How kernels depend on the number of rows shows in every format alike, whatever the architecture; and what else there is, in any format. */
+const FORMAT_COURSE: Course = { counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33], wants: ['argmax'], caches: ['f16'] }
+const MODEL_COURSE: Course = { counts: [1, 2, 9], wants: ['argmax', { topK: 40 }, 'logits'], caches: ['f16', 'f32'] }
 
 export interface KernelList {
   /** in a stable order */
@@ -56,16 +59,22 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   const found = new Map<string, Kernel>()
   const failed: string[] = []
   const device = listen(caps, found)
+  const plain = { sizes, format: 'f32', bias: false, fused: false } as const
+  const [first] = ARCHITECTURES as readonly [Architecture, ...Architecture[]]
+  for (const { name: format } of FORMATS) await walk(device, first, { ...plain, format, bias: true }, FORMAT_COURSE)
+  await walk(device, first, { ...plain, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY }, format: 'q4_0' }, { ...MODEL_COURSE, counts: [1] })
   for (const architecture of ARCHITECTURES) {
     const reasons: string[] = []
     for (const fused of [false, true]) {
       try {
-        for (const made of variants(architecture, sizes, fused)) await walk(device, architecture, made)
+        for (const bias of [false, true]) await walk(device, architecture, { ...plain, bias, fused }, MODEL_COURSE)
       } catch (error) {
         reasons.push(error instanceof Error ? error.message : String(error))
       }
     }
     if (reasons.length > 1) failed.push(`${architecture.names[0]}: ${reasons.join('; ')}`)
+    if (!architecture.names.includes(SCALED.architecture)) continue
+    for (const width of SCALED.widths) await walk(device, architecture, { ...plain, sizes: { ...sizes, width, vocabulary: CAPACITY } }, { ...FORMAT_COURSE, counts: [1, 2] })
   }
   for (const { record, params } of SELF_TEST) for (const { kernel } of record.work(caps, params).launches) found.set(hashKernel(kernel), kernel)
   await device.close()
@@ -80,30 +89,26 @@ export async function differences(caps: Caps): Promise<string[]> {
   return others.filter((kernel) => !known.has(hashKernel(kernel))).map(({ name }) => name)
 }
 
-function variants(architecture: Architecture, sizes: Sizes, fused: boolean): Made[] {
-  const all = FORMATS.flatMap(({ name: format }) => [false, true].map((bias) => ({ sizes, format, bias, fused })))
-  const base = { format: 'f32', bias: false, fused } as const
-  const scaled = architecture.names.includes(SCALED.architecture) ? SCALED.widths.map((width) => ({ ...base, sizes: { ...sizes, width } })) : []
-  return [...all, { ...base, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY } }, ...scaled]
-}
-
-/** Loads a model and runs it through everything an engine does. */
-async function walk(device: HostDevice, architecture: Architecture, made: Made): Promise<void> {
+/** Loads a made-up file and runs it through a course. */
+async function walk(device: HostDevice, architecture: Architecture, made: Made, { counts, wants, caches }: Course): Promise<void> {
   const { model, free } = await loadModel(device, makeFile(architecture.names[0] ?? '', made), architecture, { contextLength: CAPACITY })
-  for (const cacheType of ['f16', 'f32'] as const) {
-    const engine = new Engine(device, model, { capacity: CAPACITY, cacheType, chunk: CAPACITY })
-    for (const count of COUNTS) {
-      const tokens = Array.from({ length: count }, (_, i) => i)
-      for (const want of WANTS) {
+  try {
+    for (const cacheType of caches) {
+      const engine = new Engine(device, model, { capacity: CAPACITY, cacheType, chunk: CAPACITY })
+      for (const count of counts) {
+        const tokens = Array.from({ length: count }, (_, i) => i)
+        for (const want of wants) {
+          engine.rewind([])
+          await engine.prefill(tokens, want)
+        }
         engine.rewind([])
-        await engine.prefill(tokens, want)
+        await engine.evaluate(tokens, () => {})
       }
-      engine.rewind([])
-      await engine.evaluate(tokens, () => {})
+      await engine.close()
     }
-    await engine.close()
+  } finally {
+    free()
   }
-  free()
 }
 
 /** A device that runs nothing and notes what it is asked to compile. */

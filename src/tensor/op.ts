@@ -6,6 +6,7 @@ import { IngotError } from '../base/error.ts'
 import { attention } from '../kernel/attention.ts'
 import { advance, cacheWrite } from '../kernel/cache.ts'
 import { gather } from '../kernel/gather.ts'
+import { iota } from '../kernel/iota.ts'
 import { linear } from '../kernel/linear.ts'
 import { type MapExpr, map } from '../kernel/map.ts'
 import { norm } from '../kernel/norm.ts'
@@ -73,6 +74,13 @@ export const TENSOR_OPS = {
     lower: () => ({ launches: [] }),
     bind: () => ({}),
     inPlace: 0,
+  }),
+
+  /** 0, 1, 2... */
+  iota: record<{ count: number }>({
+    infer: (_src, { count }) => ({ shape: [count], type: 'u32' }),
+    lower: (_out, _src, { count }, caps) => iota.work(caps, { count }),
+    bind: (out) => ({ y: out }),
   }),
 
   map: record<MapAttrs>({

@@ -1,22 +1,24 @@
 // A plan: a graph made ready to run again and again on one device. Built once: fused, scheduled, compiled, its arena allocated,
 // its commands recorded. A run is one submission and allocates nothing; what changes from run to run lies in leaves.
 
-import { IngotError } from '../base/error.ts'
+import { IngotError, isIngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Dispatch, Program, Range, Recording } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import type { Launch, Work } from '../kernel/record.ts'
+import { DEFINITIONS, expand } from './definition.ts'
 import { fuse } from './fuse.ts'
 import { type LeafAttrs, type TensorNode, bytesOf, leafOf } from './node.ts'
 import { show, tensorOp } from './op.ts'
 import { type Schedule, type Step, schedule } from './schedule.ts'
+import type { Tensor } from './tensor.ts'
 
 export interface PlanSpec {
   /** results that each run brings back to the caller, in this order */
-  readonly reads?: readonly TensorNode[]
+  readonly reads?: readonly Tensor[]
   /** results that each run writes into the memory of a leaf, after everything else */
-  readonly assigns?: readonly (readonly [leaf: TensorNode, value: TensorNode])[]
+  readonly assigns?: readonly (readonly [leaf: Tensor, value: Tensor])[]
   /** results computed for their effect: caches written in place */
-  readonly effects?: readonly TensorNode[]
+  readonly effects?: readonly Tensor[]
 }
 
 export interface Plan extends Disposable {
@@ -31,8 +33,44 @@ interface Prepared { readonly work: Work; readonly programs: readonly Program[] 
 /** Prepared work by operation, shapes and formats: layers of a model share it. */
 const prepared = new WeakMap<Device, Map<string, Promise<Prepared>>>()
 
+/** Fused operations that a device could not compile: there their definitions run instead. */
+const replaced = new WeakMap<Device, Set<string>>()
+
+/** Operations of this device that run as their definitions, because the fused kernel could not be had. */
+export function replacedOperations(device: Device): readonly string[] {
+  return [...(replaced.get(device) ?? [])]
+}
+
 export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
-  const { reads = [], assigns = [], effects = [] } = spec
+  for (;;) {
+    const ops = replaced.get(device) ?? new Set<string>()
+    try {
+      return await tryPlan(device, ops.size === 0 ? spec : expandSpec(spec, ops))
+    } catch (error) {
+      if (!(error instanceof OperationFailure)) throw error
+      if (ops.has(error.op) || DEFINITIONS[error.op] === undefined) throw error.cause
+      replaced.set(device, ops.add(error.op))
+    }
+  }
+}
+
+/** A kernel that could not be written or compiled, with the operation it was for. */
+class OperationFailure extends Error {
+  readonly op: string
+
+  constructor(op: string, cause: unknown) {
+    super(`${op} failed`, { cause })
+    this.op = op
+  }
+}
+
+function expandSpec({ reads = [], assigns = [], effects = [] }: PlanSpec, ops: ReadonlySet<string>): PlanSpec {
+  const known = expand([...reads, ...effects, ...assigns.map(([, value]) => value)], ops)
+  const of = (tensor: Tensor): Tensor => known.get(tensor) ?? tensor
+  return { reads: reads.map(of), effects: effects.map(of), assigns: assigns.map(([leaf, value]) => [leaf, of(value)]) }
+}
+
+async function tryPlan(device: Device, { reads = [], assigns = [], effects = [] }: PlanSpec): Promise<Plan> {
   const wanted = [...reads, ...effects, ...assigns.map(([, value]) => value)]
   const { roots, fused } = fuse(wanted)
   const of = (node: TensorNode): TensorNode => fused.get(node) ?? node
@@ -103,9 +141,14 @@ async function prepareAll(device: Device, roots: readonly TensorNode[]): Promise
 }
 
 async function prepare(device: Device, node: TensorNode): Promise<Prepared> {
-  const work = tensorOp(node.op).lower(node, node.src, node.attrs, device.caps)
-  const programs = await Promise.all(work.launches.map((launch) => device.compile(launch.kernel)))
-  return { work, programs }
+  try {
+    const work = tensorOp(node.op).lower(node, node.src, node.attrs, device.caps)
+    const programs = await Promise.all(work.launches.map((launch) => device.compile(launch.kernel)))
+    return { work, programs }
+  } catch (error) {
+    const refused = isIngotError(error, 'unsupported') || isIngotError(error, 'compile-failed') || isIngotError(error, 'bad-kernel')
+    throw refused ? new OperationFailure(node.op, error) : error
+  }
 }
 
 function keyOf(node: TensorNode): string {

@@ -41,6 +41,9 @@ export class Tensor implements TensorNode {
     return Tensor.leaf(buffer, shape, 'i32', { label })
   }
 
+  /** The numbers 0, 1, 2... as u32. */
+  static iota(count: number): Tensor { return Tensor.of('iota', [], { count }) }
+
   /** The result of an operation on tensors. */
   static of<A extends object>(op: TensorOpName, src: readonly Tensor[], attrs: A): Tensor {
     const { shape, type } = tensorOp(op).infer(src, attrs)
@@ -51,6 +54,12 @@ export class Tensor implements TensorNode {
   named(label: string): this {
     this.label = label
     return this
+  }
+
+  /** The same operation on other operands of the same shapes. */
+  withSources(src: readonly Tensor[]): Tensor {
+    const copy = new Tensor(this.op, this.shape, this.type, src, this.attrs)
+    return this.label === undefined ? copy : copy.named(this.label)
   }
 
   get size(): number { return sizeOf(this.shape) }

@@ -2,7 +2,8 @@
 // the values a wanted spread. Does not encode: no values exist before the blocks do. Knows the layouts by where their scales are.
 
 import { IngotError } from '../base/error.ts'
-import { encodeHalf } from '../ir/interpret/half.ts'
+import { putHalf } from '../quant/encode.ts'
+import { bf16, f16, f32 } from '../quant/float.ts'
 import { GGML_TYPES, type GgmlType } from '../quant/type.ts'
 
 /** Writes the scales of the block at `at` for values of standard deviation `spread`. */
@@ -10,12 +11,6 @@ type PutScales = (out: Uint8Array, at: number, spread: number) => void
 
 /** Standard deviation of 0..n-1, all alike often. */
 const deviation = (n: number): number => Math.sqrt((n * n - 1) / 12)
-
-function putHalf(out: Uint8Array, at: number, value: number): void {
-  const bits = encodeHalf(value)
-  out[at] = bits
-  out[at + 1] = bits >> 8
-}
 
 /** One half scales everything: `size` is the deviation of the values when it is 1. */
 const oneHalf = (offset: number, size: number): PutScales => (out, at, spread) => putHalf(out, at + offset, spread / size)
@@ -64,28 +59,25 @@ const SCALES: Partial<Record<GgmlType, PutScales>> = {
 
 /** Normally distributed elements are drawn from a table of this many. */
 const TABLE = 4096
-const ELEMENTS: Partial<Record<GgmlType, (values: Float32Array) => Uint32Array | Uint16Array>> = {
-  f32: (values) => new Uint32Array(values.buffer),
-  f16: (values) => Uint16Array.from(values, encodeHalf),
-  bf16: (values) => Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16),
-}
+const ELEMENTS = [f32, f16, bf16] as const
 
-export const SYNTHETIC: readonly GgmlType[] = [...Object.keys(ELEMENTS), ...Object.keys(SCALES)] as GgmlType[]
+export const SYNTHETIC: readonly GgmlType[] = [...ELEMENTS.map(({ name }) => name), ...(Object.keys(SCALES) as GgmlType[])]
 
 /** Fills `out`, whole blocks of `type`, with random weights. The memory must be aligned to words. */
 export function fillRandom(type: GgmlType, out: Uint8Array, spread: number, random: RandomWords): void {
-  const draw = ELEMENTS[type]
-  if (draw !== undefined) return fillElements(out, draw(normalTable(spread)), random)
+  const element = ELEMENTS.find(({ name }) => name === type)
+  if (element !== undefined) return fillElements(out, element.encode!(normalTable(spread)), GGML_TYPES[type].bytes, random)
   const put = SCALES[type]
   if (put === undefined) throw new IngotError('unsupported', 'no random weights of this format', { op: 'synth', got: type, wanted: SYNTHETIC.join(', ') })
   random.fill(out)
   for (let at = 0; at < out.length; at += GGML_TYPES[type].bytes) put(out, at, spread)
 }
 
-function fillElements(out: Uint8Array, table: Uint32Array | Uint16Array, random: RandomWords): void {
-  const count = out.length / table.BYTES_PER_ELEMENT
-  const target = table instanceof Uint32Array ? new Uint32Array(out.buffer, out.byteOffset, count) : new Uint16Array(out.buffer, out.byteOffset, count)
-  for (let i = 0; i < count; i++) target[i] = table[random.next() >>> 20]!
+function fillElements(out: Uint8Array, encoded: Uint8Array, bytes: number, random: RandomWords): void {
+  const view = ({ buffer, byteOffset, length }: Uint8Array): Uint32Array | Uint16Array =>
+    (bytes === 4 ? new Uint32Array(buffer, byteOffset, length / 4) : new Uint16Array(buffer, byteOffset, length / 2))
+  const [target, table] = [view(out), view(encoded)]
+  for (let i = 0; i < target.length; i++) target[i] = table[random.next() >>> 20]! // 12 bits: one of TABLE
 }
 
 /** Values at even steps of the normal distribution's cumulative share. */

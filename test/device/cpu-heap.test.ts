@@ -3,7 +3,7 @@
 import { array, assert, boolean, integer, nat, property, tuple } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
-import { Hazards } from '../../src/device/cpu/hazard.ts'
+import { Hazards } from '../../src/device/hazard.ts'
 import { Heap, START } from '../../src/device/cpu/heap.ts'
 
 describe('the heap', () => {

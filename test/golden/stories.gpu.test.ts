@@ -3,4 +3,4 @@
 import { missingGpu } from '../device/missing.ts'
 import { testGolden } from './story.ts'
 
-testGolden({ name: 'webgpu', missing: await missingGpu() })
+testGolden({ name: 'webgpu', nmse: 1e-8, missing: await missingGpu() })

@@ -7,12 +7,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { nmse } from '../../src/device/compare.ts'
 import type { Device } from '../../src/device/device.ts'
 import { open } from '../../src/device/open.ts'
+import { openReference } from '../../src/device/reference/reference.ts'
 import { type Model, load } from '../../src/llm/model.ts'
 import { dataFolder } from '../data/folder.ts'
 import { BOS, tinyModel } from '../llm/tiny-model.ts'
 
 export interface GoldenDevice {
   readonly name: string
+  /** largest error of logits against the oracle; matrix tiles take their inputs in f16 */
+  readonly nmse: number
   readonly missing?: string | undefined
   /** only so many tokens of the story, where all would take too long */
   readonly mostTokens?: number
@@ -22,9 +25,10 @@ const STORY = join(dataFolder, 'models', 'stories260K')
 const noStory = existsSync(`${STORY}.f32.gguf`) ? undefined : 'stories260K is not in the data folder'
 /** BOS, then 199 more positions: what the program that wrote the story calls 200 steps. */
 const STORY_TOKENS = 200
-const TINY_PROMPT = [BOS, ...Array.from({ length: 20 }, (_, i) => 3 + ((i * 37) % 270))]
+/** long enough for the form of prefill */
+const TINY_PROMPT = [BOS, ...Array.from({ length: 11 }, (_, i) => 3 + ((i * 37) % 270))]
 
-export function testGolden({ name, missing, mostTokens = STORY_TOKENS }: GoldenDevice): void {
+export function testGolden({ name, nmse: allowed, missing, mostTokens = STORY_TOKENS }: GoldenDevice): void {
   describe.skipIf(missing !== undefined)(`on ${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
     let device: Device
     beforeAll(async () => { ({ device } = await open(name)) })
@@ -39,12 +43,12 @@ export function testGolden({ name, missing, mostTokens = STORY_TOKENS }: GoldenD
       else expect(published.startsWith(text) && text.length > mostTokens).toBe(true)
     })
 
-    test('the tiny model computes the same as the reference, prompt and single tokens', async () => {
-      await using reference = (await open('reference')).device
+    test('the tiny model computes the same as the oracle, prompt and single tokens', async () => {
+      await using oracle = openReference({ caps: { tiles: false }, check: false })
       for (const type of ['f32', 'f16'] as const) {
-        const [want, got] = [await logitsOf(await tinyModel({ type }), reference), await logitsOf(await tinyModel({ type }), device)]
-        expect(nmse(got.prompt, want.prompt)).toBeLessThan(1e-6)
-        expect(nmse(got.step, want.step)).toBeLessThan(1e-6)
+        const [want, got] = [await logitsOf(await tinyModel({ type }), oracle), await logitsOf(await tinyModel({ type }), device)]
+        expect(nmse(got.prompt, want.prompt)).toBeLessThan(allowed)
+        expect(nmse(got.step, want.step)).toBeLessThan(allowed)
         expect(got.tokens).toEqual(want.tokens)
       }
     })

@@ -59,8 +59,8 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
       const exchange = (barrier: string) => `threadgroup float t[64];\nt[lid] = 1.0;\n${barrier}\ny[lid] = t[63 - lid];`
       // The cell is read by its neighbour before it is overwritten.
       const late = (barrier: string) => `threadgroup float t[64];\nt[lid] = 1.0;\n${tg}\nfloat v = t[lid ^ 1u];\n${barrier}\nt[lid] = v;\ny[lid] = v;`
-      const [none, group, simd, same, lateNone, lateSimd] = faults(
-        64, exchange(''), exchange(tg), exchange(sg), 'threadgroup float t[1];\nt[0] = float(lid);\ny[lid] = 0.0;', late(''), late(sg))
+      const [none, group, simd, same, lateNone, lateSimd, device] = faults(
+        64, exchange(''), exchange(tg), exchange(sg), 'threadgroup float t[1];\nt[0] = float(lid);\ny[lid] = 0.0;', late(''), late(sg), exchange('threadgroup_barrier(mem_flags::mem_device);'))
       expect(none).toMatch(/kernel 'planted0', program_source:7: (threadgroup race: read of .* wrote|uninitialised read)/)
       expect(group).toBe('')
       expect(simd).toMatch(/threadgroup race|uninitialised/)
@@ -68,6 +68,7 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
         /:5: threadgroup race: write of 4 bytes at offset 0 of threadgroup memory that thread \(0, 0, 0\) wrote with no barrier between; thread \(1, 0, 0\)/)
       expect(lateNone).toMatch(/:[79]: threadgroup race: (write|read) of 4 bytes at offset \d+ of threadgroup memory that thread \(\d+, 0, 0\) (read|wrote)/)
       expect(lateSimd).toBe('')
+      expect(device).toMatch(/threadgroup race/) // the barrier orders device memory only
     })
 
     test('threadgroup atomics race with plain access, not with each other', () => {

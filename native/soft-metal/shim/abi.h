@@ -40,7 +40,7 @@ enum Access : u32 { kRead = 0, kWrite = 1, kAtomic = 2 };
 
 struct Api {
   void (*simdWait)(Lane*, int line, const char* op);
-  void (*groupWait)(Lane*, int line);
+  void (*groupWait)(Lane*, int line, bool ordersMemory);
   void (*fault)(Lane*, Fault, u32 access, int line, const void* at, u64 bytes, const Binding*, const Range*, u64 other);
   void (*track)(Lane*, const Binding*, const void* at, u64 bytes, u32 access, int line);
 };

@@ -9,13 +9,15 @@ namespace metal {
 enum class mem_flags : uint { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
 inline mem_flags operator|(mem_flags a, mem_flags b) { return static_cast<mem_flags>(static_cast<uint>(a) | static_cast<uint>(b)); }
 
-inline void threadgroup_barrier(mem_flags, int line = __builtin_LINE()) {
+// Without mem_threadgroup a barrier lets threads meet but does not order threadgroup memory.
+inline bool ordersThreadgroup(mem_flags f) { return static_cast<uint>(f) & static_cast<uint>(mem_flags::mem_threadgroup); }
+inline void threadgroup_barrier(mem_flags flags, int line = __builtin_LINE()) {
   sm::Lane* lane = sm::self();
-  lane->group->api->groupWait(lane, line);
+  lane->group->api->groupWait(lane, line, ordersThreadgroup(flags));
 }
-inline void simdgroup_barrier(mem_flags, int line = __builtin_LINE()) {
+inline void simdgroup_barrier(mem_flags flags, int line = __builtin_LINE()) {
   sm::Lane* lane = sm::self();
-  lane->group->api->simdWait(lane, line, "simdgroup_barrier");
+  lane->group->api->simdWait(lane, line, ordersThreadgroup(flags) ? "simdgroup_barrier" : "simdgroup_barrier (without mem_threadgroup)");
 }
 
 struct simd_vote {

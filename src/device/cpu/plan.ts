@@ -6,7 +6,7 @@ import { ARGS, argsBytes, uniformsOffset } from '../../emit/wasm/emit.ts'
 import { buffersOf } from '../../ir/kernel.ts'
 import type { Bound, Checked } from '../check.ts'
 import type { Program } from '../device.ts'
-import { Hazards } from './hazard.ts'
+import { Hazards } from '../hazard.ts'
 import type { Heap } from './heap.ts'
 import { ENTRY, ENTRY_BYTES, KIND } from './layout.ts'
 

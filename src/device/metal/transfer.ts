@@ -1,11 +1,11 @@
 // Copies and fills as kernels, so that a whole submission is dispatches of one encoder: no change to a blit encoder and back,
 // and barriers only where ranges meet. Written in the kernel language like every other kernel.
 
-import { type Kernel, packUniforms } from '../../ir/kernel.ts'
 import { buffer, kernel, uniform } from '../../ir/author.ts'
+import { type Kernel, packUniforms } from '../../ir/kernel.ts'
 
 const LANES = 256
-/** Words that each lane moves, a vector. */
+/** Words that each lane moves. */
 const EACH = 4
 
 /** y[i] = x[i] for i < n */
@@ -14,9 +14,8 @@ export const COPY_WORDS: Kernel = kernel('copy_words', {
   workgroup: [LANES],
 }, (p, k) => {
   const i = k.let('i', k.globalId.x.mul(EACH))
-  k.when(i.add(EACH).le(p.n), () => p.y.store(i, p.x.load(i, EACH)))
-  k.when(i.lt(p.n).and(i.add(EACH).gt(p.n)), () => {
-    k.loop(p.n.sub(i), (j) => p.y.set(i.add(j), p.x.at(i.add(j))))
+  k.when(i.add(EACH).le(p.n), () => p.y.store(i, p.x.load(i, EACH)), (rest) => {
+    rest.for({ from: i, to: p.n }, (j) => p.y.set(j, p.x.at(j)))
   })
 })
 
@@ -25,6 +24,20 @@ export const FILL_WORDS: Kernel = kernel('fill_words', {
   params: { y: buffer('u32', 'write'), n: uniform('u32'), value: uniform('u32') },
   workgroup: [LANES],
 }, (p, k) => {
-  const i = k.let('i', k.globalId.x)
-  k.when(i.lt(p.n), () => p.y.set(i, p.value))
+  const i = k.let('i', k.globalId.x.mul(EACH))
+  k.for({ from: i, to: i.add(EACH).min(p.n) }, (j) => p.y.set(j, p.value))
 })
+
+/** Workgroups that move so many bytes. */
+export function groupsFor(bytes: number): number {
+  return Math.ceil(bytes / 4 / (LANES * EACH))
+}
+
+export function copyUniforms(bytes: number): Uint8Array {
+  return packUniforms(COPY_WORDS, { n: bytes / 4 })
+}
+
+/** `value` is a byte; words repeat it. */
+export function fillUniforms(bytes: number, value: number): Uint8Array {
+  return packUniforms(FILL_WORDS, { n: bytes / 4, value: value * 0x01010101 })
+}

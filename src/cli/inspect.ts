@@ -1,0 +1,121 @@
+// `ingot inspect`: what is in a model file, what it needs, and whether it fits here. Reads headers only.
+
+import { freemem, totalmem } from 'node:os'
+import type { Command } from 'commander'
+import { type MemoryNeed, type ModelFacts, describeModel } from '../llm/describe.ts'
+import { type Gguf, openGguf } from '../weights/gguf.ts'
+import { type MetaValue, describeMeta } from '../weights/gguf-meta.ts'
+import { whole } from './number.ts'
+import { checkFile } from './options.ts'
+import { type Style, showBytes, styleFor } from './terminal.ts'
+
+interface InspectFlags { readonly ctx?: number; readonly json?: true }
+
+interface Room {
+  readonly totalBytes: number
+  readonly freeBytes: number
+  /** in the memory that is free now; in all there is */
+  readonly fits: 'yes' | 'when other programs end' | 'no'
+}
+
+export function define(command: Command): void {
+  command
+    .argument('<file>', 'a GGUF file; of a split one, any part')
+    .option('--ctx <n>', 'context length to reckon with (default: as trained, at most 4096)', whole({ least: 1, most: 1 << 24 }))
+    .option('--json', 'everything, arrays whole, as one object')
+    .action(inspect)
+}
+
+async function inspect(file: string, { ctx, json }: InspectFlags): Promise<void> {
+  await checkFile(file)
+  await using gguf = await openGguf(file)
+  const facts = describeModel(gguf, ctx)
+  const room = facts.memory === null ? null : roomFor(facts.memory)
+  if (json !== true) return void process.stdout.write(`${describe(gguf, facts, room, styleFor(process.stdout)).join('\n')}\n`)
+  process.stdout.write(`${JSON.stringify({
+    files: gguf.files.map(({ name, size }) => ({ name, bytes: size })), version: gguf.version, alignment: gguf.alignment, ...facts, here: room,
+    metadata: Object.fromEntries([...gguf.metadata].map(([key, meta]) => [key, { type: describeMeta(meta), value: plain(meta) }])),
+    tensors: [...gguf.tensors.values()].map(({ name, type, dims, elements, bytes, offset, file: { name: own } }) => ({ name, type, dims, elements, bytes, file: own, offset })),
+  })}\n`)
+}
+
+function roomFor({ totalBytes }: MemoryNeed): Room {
+  const [all, free] = [totalmem(), freemem()]
+  return { totalBytes: all, freeBytes: free, fits: totalBytes <= free ? 'yes' : totalBytes <= all ? 'when other programs end' : 'no' }
+}
+
+/** As JSON can hold it. */
+function plain(meta: MetaValue): unknown {
+  if (meta.type === 'array' && meta.of === 'array') return meta.value.map(plain)
+  if (meta.type === 'array') return Array.from(meta.value as ArrayLike<unknown>, exact)
+  return exact(meta.value)
+}
+
+/** Integers that a number cannot hold are written out. */
+function exact(value: unknown): unknown {
+  if (typeof value !== 'bigint') return value
+  return Number.isSafeInteger(Number(value)) ? Number(value) : String(value)
+}
+
+function describe(gguf: Gguf, facts: ModelFacts, room: Room | null, style: Style): string[] {
+  const size = gguf.files.reduce((sum, file) => sum + file.size, 0)
+  const parts = gguf.files.length > 1 ? ` in ${gguf.files.length} files` : ''
+  return [
+    `${style.bold(facts.name)}: ${showCount(facts.parameters)} parameters, ${showBytes(size)}${parts}, GGUF ${gguf.version}`,
+    '', style.dim(`metadata (${gguf.metadata.size})`), ...table([...gguf.metadata].map(([key, meta]) => [key, describeMeta(meta), brief(meta)])),
+    '', style.dim(`tensors (${gguf.tensors.size})`),
+    ...table([...gguf.tensors.values()].map(({ name, type, dims, bytes }) => [name, type, dims.join(' x '), showBytes(bytes)]), [3]),
+    '', style.dim('formats'),
+    ...table(facts.formats.map(({ type, tensors, parameters, bytes, supported }) =>
+      [type, `${tensors} tensor${tensors === 1 ? '' : 's'}`, showCount(parameters), showBytes(bytes), supported ? '' : style.red('not supported')]), [1, 2, 3]),
+    '', ...table(summary(facts, room, style)),
+  ]
+}
+
+function summary({ architecture, tokenizer, chatTemplate, memory, contextTrained }: ModelFacts, room: Room | null, style: Style): string[][] {
+  const verdict = (good: boolean, text: string): string => (good ? style.green(text) : style.red(text))
+  const rows = [
+    ['architecture', `${architecture.name}, ${verdict(architecture.supported, architecture.supported ? 'supported' : `not supported; known: ${architecture.known.join(', ')}`)}`],
+    ['tokenizer', tokenizer.kind === null ? 'none: it runs on token ids' : `${tokenizer.kind}, ${tokenizer.tokens} tokens${tokenizer.pre === null ? '' : `, split as ${tokenizer.pre}`}`],
+    ['chat template', chatTemplate ? 'yes' : 'no'],
+  ]
+  if (memory === null || room === null) return rows
+  const { contextLength, weightBytes, cacheBytes, scratchBytes, totalBytes } = memory
+  const trained = contextTrained === null ? '' : ` (trained for ${contextTrained})`
+  const fits = room.fits === 'yes' ? style.green('fits here') : room.fits === 'no' ? style.red('does not fit here') : style.yellow('fits here when other programs end')
+  return [
+    ...rows,
+    ['memory', `${showBytes(totalBytes)} for ${contextLength} tokens${trained}: weights ${showBytes(weightBytes)}, cache ${showBytes(cacheBytes)} (f16), scratch about ${showBytes(scratchBytes)}`],
+    ['here', `${fits}: ${showBytes(room.freeBytes)} of ${showBytes(room.totalBytes)} free`],
+    ...memory.notes.map((note) => ['note', note]),
+  ]
+}
+
+const TEXT_SHOWN = 72
+const ITEMS_SHOWN = 4
+
+/** A value in one line: long texts and arrays by their beginning. */
+function brief(meta: MetaValue): string {
+  if (meta.type === 'string') return shorten(meta.value)
+  if (meta.type !== 'array') return String(meta.value)
+  const items = Array.from((meta.value as ArrayLike<unknown>), (item) => item).slice(0, ITEMS_SHOWN)
+  const shown = items.map((item) => (typeof item === 'string' ? JSON.stringify(shorten(item)) : typeof item === 'object' ? '[...]' : String(item)))
+  return meta.value.length > ITEMS_SHOWN ? `[${shown.join(', ')}, ... ${meta.value.length} in all]` : `[${shown.join(', ')}]`
+}
+
+function shorten(text: string): string {
+  // Control characters of a file are not for the terminal.
+  const line = text.replace(/[\p{Cc}\p{Cf}]+/gu, ' ')
+  return line.length > TEXT_SHOWN ? `${line.slice(0, TEXT_SHOWN)}... (${text.length} characters)` : line
+}
+
+/** Rows with aligned columns; `right` names those of numbers. */
+function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)))
+  return rows.map((row) => `  ${row.map((cell, i) => (right.includes(i) ? cell.padStart(widths[i] ?? 0) : i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')}`.trimEnd())
+}
+
+function showCount(count: number): string {
+  for (const [unit, size] of [['B', 1e9], ['M', 1e6], ['K', 1e3]] as const) if (count >= size) return `${(count / size).toFixed(count >= 100 * size ? 0 : 2)} ${unit}`
+  return String(count)
+}

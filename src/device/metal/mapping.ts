@@ -1,0 +1,125 @@
+// Files as memory of the GPU: mapped once, wrapped without a copy, and shared by all tensors in them. A file larger than the
+// largest buffer is seen through windows that overlap, so that a tensor lies whole in one. Knows nothing of formats.
+//
+// Offsets in a window are kept to 16 bytes, which every type of a kernel is content with (GGUF aligns to 32); a range that lies
+// otherwise is not mapped, nor is anything where the system refuses. The caller then reads it.
+
+import { IngotError } from '../../base/error.ts'
+import type { Address, Ffi, Foreign } from './ffi.ts'
+import type { Region, Regions } from './region.ts'
+
+interface File {
+  readonly address: Address
+  /** whole pages */
+  readonly length: number
+  readonly size: number
+  readonly windows: Map<string, Region>
+  /** tensors that live in it */
+  users: number
+  /** windows that Metal still holds */
+  held: number
+}
+
+/** A range of a file, in memory. */
+export interface Mapped {
+  readonly region: Region
+  /** of the range in the region */
+  readonly base: number
+  /** To be called once, when the range is not used any more. */
+  release(): void
+}
+
+const ALIGNMENT = 16
+const PROT_READ = 1
+const MAP_SHARED = 1
+const MAP_FAILED = 2n ** 64n - 1n
+
+export class Mappings {
+  readonly #regions: Regions
+  readonly #windowBytes: number
+  readonly #page: number
+  readonly #mmap: Foreign<['pointer', 'u64', 'i32', 'i32', 'i32', 'i64'], 'pointer'>
+  readonly #munmap: Foreign<['pointer', 'u64'], 'i32'>
+  readonly #files = new Map<string, Promise<File | undefined>>()
+
+  /** `bufferBytes` is the largest a window can be. */
+  constructor(ffi: Ffi, regions: Regions, bufferBytes: number) {
+    const system = ffi.open(null)
+    this.#regions = regions
+    this.#mmap = system.declare('mmap', ['pointer', 'u64', 'i32', 'i32', 'i32', 'i64'], 'pointer')
+    this.#munmap = system.declare('munmap', ['pointer', 'u64'], 'i32')
+    this.#page = system.declare('getpagesize', [], 'i32')()
+    this.#windowBytes = Math.floor(bufferBytes / this.#page) * this.#page
+  }
+
+  /** The range in memory, or nothing if it has to be read. Throws `bad-file` if the file ends before it. */
+  async map(path: string, offset: number, bytes: number): Promise<Mapped | undefined> {
+    if (offset % ALIGNMENT !== 0) return undefined
+    const file = await this.#open(path)
+    if (file === undefined) return undefined
+    if (offset + bytes > file.size) throw new IngotError('bad-file', 'the file ends before the range', { op: path, got: `${file.size} bytes`, wanted: offset + bytes })
+    file.users++
+    try {
+      const { region, start } = this.#window(file, offset, bytes)
+      return { region, base: offset - start, release: () => this.#leave(path, file) }
+    } catch (error) {
+      this.#leave(path, file)
+      throw error
+    }
+  }
+
+  /** Windows start at every half of their size, so that what is not larger than a half lies whole in one. */
+  #window(file: File, offset: number, bytes: number): { region: Region; start: number } {
+    const half = Math.floor(this.#windowBytes / 2 / this.#page) * this.#page
+    const fits = file.length <= this.#windowBytes
+    let start = fits ? 0 : Math.floor(offset / half) * half
+    if (offset + bytes > start + this.#windowBytes) start = Math.floor(offset / this.#page) * this.#page
+    const end = Math.min(file.length, start + this.#windowBytes)
+    const key = String(start)
+    let region = file.windows.get(key)
+    if (region === undefined) {
+      region = this.#regions.wrap(file.address + BigInt(start), end - start, 'load', () => this.#released(file))
+      file.held++
+      file.windows.set(key, region)
+    }
+    return { region, start }
+  }
+
+  #open(path: string): Promise<File | undefined> {
+    const known = this.#files.get(path)
+    if (known !== undefined) return known
+    const opening = this.#mapFile(path)
+    this.#files.set(path, opening)
+    opening.then((file) => file ?? this.#files.delete(path), () => this.#files.delete(path))
+    return opening
+  }
+
+  async #mapFile(path: string): Promise<File | undefined> {
+    const { open } = await import('node:fs/promises')
+    const handle = await open(path, 'r')
+    try {
+      const { size } = await handle.stat()
+      if (size === 0) return undefined
+      const length = Math.ceil(size / this.#page) * this.#page
+      this.#regions.admit(length, 'load')
+      const address = this.#mmap(null, length, PROT_READ, MAP_SHARED, handle.fd, 0)
+      if (address === null || address === MAP_FAILED) return undefined
+      this.#regions.count(length)
+      return { address, length, size, windows: new Map(), users: 0, held: 0 }
+    } finally {
+      await handle.close()
+    }
+  }
+
+  #leave(path: string, file: File): void {
+    if (--file.users > 0) return
+    this.#files.delete(path)
+    this.#regions.count(-file.length)
+    if (file.held === 0) this.#munmap(file.address, file.length)
+    for (const region of file.windows.values()) this.#regions.retire(region)
+  }
+
+  #released(file: File): void {
+    if (--file.held === 0 && file.users === 0) this.#munmap(file.address, file.length)
+  }
+}

@@ -1,0 +1,111 @@
+// Plans on the reference device: fused operations against their definitions, fusion, reuse of slots, one submission per run.
+
+import { expect, test } from 'vitest'
+import { IngotError } from '../../src/base/error.ts'
+import type { Device } from '../../src/device/device.ts'
+import { openReference } from '../../src/device/reference/reference.ts'
+import { expand } from '../../src/tensor/definition.ts'
+import { fuse } from '../../src/tensor/fuse.ts'
+import { type Plan, buildPlan, replacedOperations } from '../../src/tensor/plan.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+import { randomFrom } from '../kernel/interpret-case.ts'
+
+function filled(device: Device, shape: readonly number[], seed: number): Tensor {
+  const random = randomFrom(seed)
+  const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => 2 * random() - 1)
+  const buffer = device.alloc(values.byteLength)
+  device.write(buffer, 0, new Uint8Array(values.buffer))
+  return Tensor.leaf(buffer, shape)
+}
+
+function integers(device: Device, values: readonly number[]): Tensor {
+  const buffer = device.alloc(4 * values.length)
+  device.write(buffer, 0, new Uint8Array(Uint32Array.from(values).buffer))
+  return Tensor.integers(buffer, [values.length], 'ids')
+}
+
+async function read(device: Device, ...tensors: Tensor[]): Promise<Float32Array[]> {
+  const plan = await buildPlan(device, { reads: tensors })
+  const bytes = await plan.run()
+  plan[Symbol.dispose]()
+  return bytes.map((each) => new Float32Array(each.slice().buffer))
+}
+
+const fusedOperations: Record<string, (device: Device) => Tensor> = {
+  norm: (device) => filled(device, [3, 40], 1).rmsNorm(filled(device, [40], 2), 1e-5),
+  'layer norm': (device) => filled(device, [3, 40], 1).layerNorm(filled(device, [40], 2), filled(device, [40], 3), 1e-5),
+  softmax: (device) => filled(device, [4, 33], 1).mul(9).softmax(),
+  linear: (device) => filled(device, [3, 32], 1).linear(filled(device, [5, 32], 2), filled(device, [5], 3)),
+  attention: (device) => filled(device, [2, 4 * 8], 1).attention(filled(device, [2, 10, 8], 2), filled(device, [2, 10, 8], 3), integers(device, [6, 9]),
+    { heads: 4, scale: 0.35, window: 5, softcap: 3 }),
+}
+
+test.each(Object.entries(fusedOperations))('%s is what its definition says', async (_name, make) => {
+  await using device = openReference()
+  const fused = make(device)
+  const defined = expand([fused], new Set([fused.op])).get(fused)!
+  expect(defined.op).not.toBe(fused.op)
+  const [a, b] = await read(device, fused, defined)
+  a!.forEach((value, i) => expect(value).toBeCloseTo(b![i]!, 5))
+})
+
+test('a fused kernel that a device refuses is replaced by its definition', async () => {
+  await using device = openReference()
+  const refusing = new Proxy(device, {
+    get: (target, key) => {
+      const member = Reflect.get(target, key) as unknown
+      if (key === 'compile') {
+        return (kernel: { name: string }) => (kernel.name === 'rmsNorm'
+          ? Promise.reject(new IngotError('compile-failed', 'no')) : target.compile(kernel as never))
+      }
+      return typeof member === 'function' ? member.bind(target) : member
+    },
+  })
+  const x = filled(device, [2, 16], 1)
+  const [expected] = await read(device, x.rmsNorm(undefined, 1e-5))
+  const [got] = await read(refusing, x.rmsNorm(undefined, 1e-5))
+  expect(replacedOperations(refusing)).toEqual(['norm'])
+  got!.forEach((value, i) => expect(value).toBeCloseTo(expected![i]!, 5))
+})
+
+test('elementwise chains become one map', async () => {
+  await using device = openReference()
+  const [x, y] = [filled(device, [8], 1), filled(device, [8], 2)]
+  const chain = x.silu().mul(y).add(1)
+  expect(fuse([chain]).roots[0]!.src).toEqual([x, y])
+  const plan: Plan = await buildPlan(device, { reads: [chain] })
+  expect(plan.dispatches).toBe(1)
+})
+
+test('a run is one submission, allocates nothing, and slots are reused', async () => {
+  await using device = openReference()
+  let x = filled(device, [4, 64], 1)
+  for (let i = 0; i < 10; i++) x = x.rmsNorm(undefined, 1e-5)
+  const plan = await buildPlan(device, { reads: [x] })
+  expect(plan.arenaBytes).toBe(2 * 4 * 64 * 4)
+  await plan.run()
+  const before = { ...device.stats }
+  await plan.run()
+  expect(device.stats.submissions - before.submissions).toBe(1)
+  expect([device.stats.buffers, device.stats.poolHits, device.stats.poolMisses]).toEqual([before.buffers, before.poolHits, before.poolMisses])
+  plan[Symbol.dispose]()
+  expect(device.stats.buffers).toBe(before.buffers - 2)
+})
+
+test('what a plan assigns is there for its next run', async () => {
+  await using device = openReference()
+  const counter = integers(device, [5])
+  const plan = await buildPlan(device, { reads: [Tensor.iota(8).to('f32')], effects: [counter.advance(3)] })
+  await plan.run()
+  await plan.run()
+  const buffer = (counter.attrs as { buffer: never }).buffer
+  expect(new Uint32Array((await device.read(buffer, 0, 4)).slice().buffer)[0]).toBe(11)
+})
+
+test('shapes are checked at once', () => {
+  const x = Tensor.leaf(1 as never, [2, 3])
+  expect(() => x.add(Tensor.leaf(1 as never, [4]))).toThrow(/broadcast/)
+  expect(() => x.linear(Tensor.leaf(1 as never, [5, 4]))).toThrow(/inner sizes differ/)
+  expect(() => x.reshape(7)).toThrow(/sizes differ/)
+  expect(() => x.sum(2)).toThrow(/no such axis/)
+})
