@@ -8,23 +8,29 @@ import { type Conversation, QUIT, SLASH_COMMANDS } from './conversation.ts'
 import { Failure } from './failure.ts'
 import { MOST_LINES, readHistory, writeHistory } from './history.ts'
 import { MessageReader } from './message.ts'
-import { type Style, styleFor } from './terminal.ts'
+import { type Stream, type Style, styleFor } from './terminal.ts'
 
 export interface TerminalOptions {
   /** what is talked with */
   readonly title: string
   readonly stats: boolean
+  /** default: those of the process */
+  readonly input?: NodeJS.ReadableStream
+  readonly output?: Terminal
 }
+
+export type Terminal = Stream & NodeJS.WritableStream
 
 const [PROMPT, GO_ON] = ['> ', '. ']
 /** Terminals that know bracketed paste mark pasted text; others ignore this. */
 const [PASTE_ON, PASTE_OFF] = ['\x1b[?2004h', '\x1b[?2004l']
 
-export async function chatOnTerminal(conversation: Conversation, { title, stats }: TerminalOptions): Promise<void> {
-  const style = styleFor(process.stdout)
-  const screen = new Screen()
-  process.stdout.write(`${style.bold(title)}\n${style.dim('/help lists commands; Ctrl-D leaves')}\n`)
-  const keyboard = new Keyboard(screen, style, await readHistory())
+export async function chatOnTerminal(conversation: Conversation, options: TerminalOptions): Promise<void> {
+  const { title, stats, input = process.stdin, output = process.stdout } = options
+  const style = styleFor(output)
+  const screen = new Screen(output)
+  output.write(`${style.bold(title)}\n${style.dim('/help lists commands; Ctrl-D leaves')}\n`)
+  const keyboard = new Keyboard(input, screen, style, await readHistory())
   keyboard.onStop = () => conversation.stop()
   try {
     for (;;) {
@@ -32,16 +38,18 @@ export async function chatOnTerminal(conversation: Conversation, { title, stats 
       if (message === undefined) break
       if (message.trim() === '') continue
       screen.muted = true
-      if (!await answer(conversation, message, style, stats)) break
+      if (!await answer(conversation, message, { output, style, stats })) break
     }
   } finally {
     await keyboard.close()
   }
 }
 
+interface Look { readonly output: Terminal; readonly style: Style; readonly stats: boolean }
+
 /** Answers, or does what a command says; false ends the chat. */
-async function answer(conversation: Conversation, message: string, style: Style, stats: boolean): Promise<boolean> {
-  const write = (text: string): void => { process.stdout.write(text) }
+async function answer(conversation: Conversation, message: string, { output, style, stats }: Look): Promise<boolean> {
+  const write = (text: string): void => { output.write(text) }
   try {
     if (message.startsWith('/') && !message.includes('\n')) {
       const told = await conversation.command(message)
@@ -62,28 +70,37 @@ async function answer(conversation: Conversation, message: string, style: Style,
   return true
 }
 
-/** Standard output as readline sees it: can be muted, so that keys typed during an answer do not show in the middle of it. */
+/** The terminal as readline sees it: can be muted, so that keys typed during an answer do not show in the middle of it. */
 class Screen extends Writable {
   muted = false
+  readonly terminal: Terminal
 
-  constructor() {
+  constructor(terminal: Terminal) {
     super({ decodeStrings: false })
-    process.stdout.on('resize', () => this.emit('resize'))
+    this.terminal = terminal
+    terminal.on('resize', this.#onResize)
   }
 
-  get columns(): number { return process.stdout.columns }
-  get rows(): number { return process.stdout.rows }
+  get columns(): number { return this.terminal.columns ?? 80 }
 
-  override _write(chunk: string | Uint8Array, _encoding: BufferEncoding, done: () => void): void {
-    if (!this.muted) process.stdout.write(chunk)
+  override _write(chunk: string, _encoding: BufferEncoding, done: () => void): void {
+    if (!this.muted) this.terminal.write(chunk)
     done()
   }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.terminal.off('resize', this.#onResize)
+    done(error)
+  }
+
+  readonly #onResize = (): void => { this.emit('resize') }
 }
 
 /** Messages from the keyboard, in order; those typed ahead wait. */
 class Keyboard {
   /** Called on Ctrl-C while nobody waits for a message. */
   onStop: () => void = () => {}
+  readonly #input: NodeJS.ReadableStream
   readonly #screen: Screen
   readonly #style: Style
   readonly #lines: Interface
@@ -95,20 +112,21 @@ class Keyboard {
   #aboutToLeave = false
   #ended = false
 
-  constructor(screen: Screen, style: Style, history: string[]) {
+  constructor(input: NodeJS.ReadableStream, screen: Screen, style: Style, history: string[]) {
+    this.#input = input
     this.#screen = screen
     this.#style = style
     this.#history = history
     this.#lines = createInterface({
-      input: process.stdin, output: screen, terminal: true, history: [...history], historySize: MOST_LINES, removeHistoryDuplicates: true,
+      input, output: screen, terminal: true, history: [...history], historySize: MOST_LINES, removeHistoryDuplicates: true,
       completer: completeCommand,
     })
     this.#lines.on('line', (line) => this.#onLine(line))
     this.#lines.on('history', (lines) => { this.#history = [...lines] })
     this.#lines.on('SIGINT', () => this.#onInterrupt())
     this.#lines.on('close', () => this.#end())
-    process.stdin.on('keypress', this.#onKey)
-    process.stdout.write(PASTE_ON)
+    input.on('keypress', this.#onKey)
+    this.#screen.terminal.write(PASTE_ON)
   }
 
   /** The next message; undefined when the user leaves. */
@@ -116,7 +134,7 @@ class Keyboard {
     this.#screen.muted = false
     const ready = this.#ready.shift()
     if (ready !== undefined) {
-      process.stdout.write(`${this.#prompt()}${ready.replaceAll('\n', `\n${GO_ON}`)}\n`)
+      this.#screen.terminal.write(`${this.#prompt()}${ready.replaceAll('\n', `\n${GO_ON}`)}\n`)
       return Promise.resolve(ready)
     }
     if (this.#ended) return Promise.resolve(undefined)
@@ -126,9 +144,10 @@ class Keyboard {
 
   async close(): Promise<void> {
     this.#ended = true
-    process.stdin.off('keypress', this.#onKey)
-    process.stdout.write(PASTE_OFF)
+    this.#input.off('keypress', this.#onKey)
+    this.#screen.terminal.write(PASTE_OFF)
     this.#lines.close()
+    this.#screen.destroy()
     await writeHistory(this.#history)
   }
 
@@ -158,20 +177,20 @@ class Keyboard {
     }
     const typed = this.#lines.line !== '' || this.#reader.isOpen
     if (!typed && this.#aboutToLeave) {
-      process.stdout.write('\n')
+      this.#screen.terminal.write('\n')
       this.#lines.close()
       return
     }
     this.#aboutToLeave = !typed
     this.#reader.reset()
-    process.stdout.write(typed ? '^C\n' : `\n${this.#style.dim('(Ctrl-C again leaves)')}\n`)
+    this.#screen.terminal.write(typed ? '^C\n' : `\n${this.#style.dim('(Ctrl-C again leaves)')}\n`)
     this.#lines.write(null, { ctrl: true, name: 'e' })
     this.#lines.write(null, { ctrl: true, name: 'u' })
     this.#show()
   }
 
   #end(): void {
-    if (!this.#ended && this.#waiting !== undefined && !this.#aboutToLeave) process.stdout.write('\n')
+    if (!this.#ended && this.#waiting !== undefined && !this.#aboutToLeave) this.#screen.terminal.write('\n')
     this.#ended = true
     this.onStop()
     this.#give(undefined)

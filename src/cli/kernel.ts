@@ -5,7 +5,6 @@ import type { Caps } from '../base/caps.ts'
 import { WIDTHS, type Width } from '../base/dtype.ts'
 import { isIngotError } from '../base/error.ts'
 import { hashKernel } from '../ir/hash.ts'
-import type { Kernel } from '../ir/kernel.ts'
 import { kernelRecords } from '../kernel/index.ts'
 import type { KernelRecord } from '../kernel/record.ts'
 import { FORMATS } from '../quant/index.ts'
@@ -52,8 +51,7 @@ function run(name: string | undefined, flags: KernelFlags): void {
   const record = kernelRecords().find((each) => each.name === name)
   if (record === undefined) throw new Failure(`no kernel ${name}; there are ${names()}`)
   if (flags.emit === undefined) throw new Failure(`in which language? Give --emit ${TARGETS.join('|')}`)
-  const caps = { ...capsFor(flags.emit), ...flags.caps }
-  process.stdout.write(emitSource(flags.emit, kernelsOf(record, flags, caps), caps))
+  process.stdout.write(sourceOf(record, paramsOf(record, flags), flags.emit, { ...capsFor(flags.emit), ...flags.caps }))
 }
 
 function names(): string {
@@ -72,13 +70,12 @@ function list(json: boolean): void {
 }
 
 /** The kernels of the entry's launches, each once. */
-function kernelsOf(record: KernelRecord, flags: KernelFlags, caps: Caps): Kernel[] {
-  const params = paramsOf(record, flags)
+function sourceOf(record: KernelRecord, params: object, target: TargetName, caps: Caps): string {
   try {
     const kernels = record.work(caps, params).launches.map(({ kernel }) => kernel)
-    return [...new Map(kernels.map((kernel) => [hashKernel(kernel), kernel])).values()]
+    return emitSource(target, [...new Map(kernels.map((kernel) => [hashKernel(kernel), kernel])).values()], caps)
   } catch (error) {
-    // The parameters came from the command line; whatever is wrong with them is the user's to correct.
+    // Parameters and caps came from the command line; whatever is wrong with them is the user's to correct.
     throw new Failure(`${record.name} cannot be built from ${JSON.stringify(params)}: ${isIngotError(error) ? error.message : String(error)}`)
   }
 }

@@ -39,8 +39,8 @@ export function repack({ format: name, m, k: inner }: RepackParams): Work {
     const quants = k.let('quants', start.add(block.mul(quantWords)))
     const scales = k.let('scales', start.add(p.blocks.mul(quantWords)).add(block.mul(scaleWords)))
     packed.pack(k, p.w, rows, {
-      quant: (index, value) => p.y.set(quants.add(index), value),
-      scale: (index, value) => p.y.set(scales.add(index), value),
+      quant: (word, row, value) => p.y.set(quants.add(word.mul(PACKED_ROWS)).add(row), value),
+      scale: (at, plus, value) => p.y.set(scales.add(at).add(plus), value),
     })
   })
   const blocks = inner / packed.block

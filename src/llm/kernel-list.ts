@@ -35,6 +35,8 @@ export const OTHER: Sizes = { width: 512, heads: 6, kvHeads: 2, dim: 128, hidden
 const LARGE_VOCABULARY = 65536
 /** Widths of the models whose kernels hold a function of it: Gemma scales its embedding by a constant of the graph. */
 const SCALED = { architecture: 'gemma3', widths: [640, 1152, 2560, 3840, 5376] }
+/** Query heads that share their keys: CPU attention takes them together. */
+const SHARING = [1, 2, 3, 4, 5, 6, 7, 8]
 const LAYERS = 2 // one of each kind where an architecture alternates
 const CAPACITY = 64
 
@@ -63,6 +65,10 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   const [first] = ARCHITECTURES as readonly [Architecture, ...Architecture[]]
   for (const { name: format } of FORMATS) await walk(device, first, { ...plain, format, bias: true }, FORMAT_COURSE)
   await walk(device, first, { ...plain, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY }, format: 'q4_0' }, { ...MODEL_COURSE, counts: [1] })
+  for (const share of SHARING) {
+    const own = { ...sizes, heads: share * sizes.kvHeads }
+    await walk(device, first, { ...plain, sizes: own }, { counts: [1, 33], wants: ['logits'], caches: ['f16', 'f32'] })
+  }
   for (const architecture of ARCHITECTURES) {
     const reasons: string[] = []
     for (const fused of [false, true]) {

@@ -5,6 +5,7 @@ import { IngotError } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
 import { type OpenDeviceOptions, open } from '../device/open.ts'
 import { architectureOf } from '../model/index.ts'
+import { replacedOperations } from '../tensor/plan.ts'
 import { type Gguf, openGguf } from '../weights/gguf.ts'
 import { metaNumber, metaString } from '../weights/gguf-meta.ts'
 import type { ByteSource } from '../weights/source.ts'
@@ -85,8 +86,8 @@ export class Model implements AsyncDisposable {
   get engine(): Engine { return this.#parts.engine }
   get contextLength(): number { return this.#parts.engine.options.capacity }
   get loadMs(): number { return this.#parts.loadMs }
-  /** devices that were tried before this one and did not serve */
-  get fallbacks(): number { return this.#parts.fallbacks }
+  /** devices tried before this one that did not serve, and fused operations that run as their definitions */
+  get fallbacks(): number { return this.#parts.fallbacks + replacedOperations(this.#parts.device).length }
   get name(): string { return metaString(this.#parts.gguf, 'general.name', metaString(this.#parts.gguf, 'general.architecture')) }
   get vocabulary(): number { return this.#parts.loaded.model.vocabulary }
   /** bytes of weights and of the cache */

@@ -22,10 +22,10 @@ export const mxfp4: Format<'u8'> = {
   },
   packed: packed32({
     words: 4, scaleBytes: 16, bias: 12, small: true,
-    word: (w, block, index) => wordOf8(w, block.mul(17).add(1 + 4 * index)),
+    word: (w, block, index) => wordOf8(w, block.mul(17).add(index.mul(4)).add(1)),
     value: (nibbles) => nibbles.lookup16(VALUES.map((value) => value + 12)),
-    packScales: (_k, w, rows, out) => {
-      for (let four = 0; four < 4; four++) out.scale(four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
+    packScales: (k, w, rows, out) => {
+      for (let four = 0; four < 4; four++) out.scale(k.const('u32', 0), four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
     },
     // 2^(e - 128) as a product, since the power alone may be subnormal: 2^(e/2 - 64) * 2^(e - e/2 - 64).
     scales: (k, tile, group) => {

@@ -15,7 +15,7 @@ export interface Packed32<S extends WeightStorage> {
   /** quants stay below 128 */
   readonly small: boolean
   /** word `index` of a row's quants, given the row's block */
-  word(w: Weights<S>, block: Value<'u32'>, index: number): Value<'u32'>
+  word(w: Weights<S>, block: Value<'u32'>, index: Value<'u32'>): Value<'u32'>
   packScales(k: LaneScope, w: Weights<S>, rows: readonly Value<'u32'>[], out: PackedOut): void
   /** the scales of `width` rows */
   scales(k: LaneScope, tile: Tile, group: number): Value<'f32x16'>
@@ -30,7 +30,7 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
     quantBytes: 64 * words,
     scaleBytes,
     pack(k, w, rows, out) {
-      for (let index = 0; index < words; index++) rows.forEach((row, r) => out.quant(16 * index + r, format.word(w, row, index)))
+      k.for({ name: 'word', to: words }, (word) => rows.forEach((row, r) => out.quant(word, r, format.word(w, row, word))))
       format.packScales(k, w, rows, out)
     },
     multiply(k, tile) {

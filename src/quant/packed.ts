@@ -28,10 +28,10 @@ export interface Packed<S extends WeightStorage = WeightStorage> {
 }
 
 export interface PackedOut {
-  /** word `index` of the block's quants */
-  quant(index: number, value: Value<'u32'>): void
-  /** word `index` of the block's scales */
-  scale(index: number, value: Value<'u32'>): void
+  /** a word of one row's quants */
+  quant(word: Value<'u32'>, row: number, value: Value<'u32'>): void
+  /** a word of the block's scales */
+  scale(at: Value<'u32'>, plus: number, value: Value<'u32'>): void
 }
 
 /** One block of weights against some columns of activations, as `multiply` sees them. */

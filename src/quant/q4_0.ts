@@ -19,9 +19,9 @@ export const q4_0: Format<'u16'> = {
   },
   packed: packed32({
     words: 4, scaleBytes: 32, bias: 8, small: true,
-    word: (w, block, index) => wordOf16(w, block.mul(9).add(1 + 2 * index)),
-    packScales: (_k, w, rows, out) => {
-      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
+    word: (w, block, index) => wordOf16(w, block.mul(9).add(index.mul(2)).add(1)),
+    packScales: (k, w, rows, out) => {
+      for (let pair = 0; pair < 8; pair++) out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
     },
     scales: (_k, tile, group) => tile.halves(0, group),
   }),

@@ -72,7 +72,7 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
     scaleBytes: 320,
     pack(k, w, rows, out) {
       const first = rows.map((row) => k.let('first', row.mul(words)))
-      for (let word = 0; word < 32; word++) first.forEach((at, r) => out.quant(16 * word + r, w.at(at.add(quantWord + word))))
+      k.for({ name: 'word', to: 32 }, (word) => first.forEach((at, r) => out.quant(word, r, w.at(at.add(word).add(quantWord)))))
       packScales(k, w, first, out)
     },
     multiply(k, tile) {
@@ -111,15 +111,16 @@ function packScales(k: LaneScope, w: Weights<'u32'>, first: readonly Value<'u32'
   const heads = first.map((at) => w.at(at)) // d in the low half, dmin in the high
   for (let pair = 0; pair < 8; pair++) {
     const [a, b] = [heads[2 * pair]!, heads[2 * pair + 1]!]
-    out.scale(pair, joinHalves(a, b))
-    out.scale(8 + pair, joinHalves(a.shr(16), b.shr(16)))
+    const zero = k.const('u32', 0)
+    out.scale(zero, pair, joinHalves(a, b))
+    out.scale(zero, 8 + pair, joinHalves(a.shr(16), b.shr(16)))
   }
-  for (let sub = 0; sub < 8; sub++) {
-    const parts = first.map((at) => scaleAndMin(w, at.add(1), k.const('u32', sub)))
+  k.for({ name: 'sub', to: 8 }, (sub) => {
+    const parts = first.map((at) => scaleAndMin(w, at.add(1), sub))
     for (let four = 0; four < 4; four++) {
       const rows = parts.slice(4 * four, 4 * four + 4)
-      out.scale(16 + 8 * sub + four, joinBytes(rows.map(({ scale }) => scale)))
-      out.scale(16 + 8 * sub + 4 + four, joinBytes(rows.map(({ min }) => min)))
+      out.scale(sub.mul(8), 16 + four, joinBytes(rows.map(({ scale }) => scale)))
+      out.scale(sub.mul(8), 20 + four, joinBytes(rows.map(({ min }) => min)))
     }
-  }
+  })
 }

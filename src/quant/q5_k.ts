@@ -46,9 +46,7 @@ function withFifthBits(packed: Packed<'u32'>): Packed<'u32'> {
     ...packed,
     pack(k, w, rows, out) {
       packed.pack(k, w, rows, out)
-      rows.forEach((row, r) => {
-        for (let word = 0; word < 8; word++) out.quant(16 * (32 + word) + r, w.at(row.mul(WORDS).add(4 + word)))
-      })
+      k.for({ name: 'word', to: 8 }, (word) => rows.forEach((row, r) => out.quant(word.add(32), r, w.at(row.mul(WORDS).add(word).add(4)))))
     },
   }
 }

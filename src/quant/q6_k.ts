@@ -86,18 +86,16 @@ function packedQ6(): Packed<'u16'> {
     block: 256,
     quantBytes: 64 * 48,
     scaleBytes: 32 + 256,
-    pack(_k, w, rows, out) {
+    pack(k, w, rows, out) {
       const starts = rows.map((row) => row.mul(BYTES / 2))
-      starts.forEach((start, r) => {
-        for (let word = 0; word < 48; word++) out.quant(16 * word + r, wordOf16(w, start.add(2 * word)))
-      })
-      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
-      for (let sub = 0; sub < 16; sub++) {
+      k.for({ name: 'word', to: 48 }, (word) => starts.forEach((start, r) => out.quant(word, r, wordOf16(w, start.add(word.mul(2))))))
+      for (let pair = 0; pair < 8; pair++) out.scale(k.const('u32', 0), pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
+      k.for({ name: 'sub', to: 16 }, (sub) => {
         for (let four = 0; four < 4; four++) {
-          const bytes = rows.slice(4 * four, 4 * four + 4).map((row) => byteOf16(w, row.mul(BYTES).add(192 + sub)))
-          out.scale(8 + 4 * sub + four, joinBytes(bytes))
+          const bytes = rows.slice(4 * four, 4 * four + 4).map((row) => byteOf16(w, row.mul(BYTES).add(192).add(sub)))
+          out.scale(sub.mul(4), 8 + four, joinBytes(bytes))
         }
-      }
+      })
     },
     multiply(k, tile) {
       const { width, sums } = tile

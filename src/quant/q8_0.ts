@@ -17,9 +17,9 @@ export const q8_0: Format<'u16'> = {
   },
   packed: packed32({
     words: 8, scaleBytes: 32, bias: 128, small: false,
-    word: (w, block, index) => wordOf16(w, block.mul(17).add(1 + 2 * index)).xor(0x80808080),
-    packScales: (_k, w, rows, out) => {
-      for (let pair = 0; pair < 8; pair++) out.scale(pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
+    word: (w, block, index) => wordOf16(w, block.mul(17).add(index.mul(2)).add(1)).xor(0x80808080),
+    packScales: (k, w, rows, out) => {
+      for (let pair = 0; pair < 8; pair++) out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
     },
     scales: (_k, tile, group) => tile.halves(0, group),
   }),

@@ -37,8 +37,9 @@ export function testGolden({ name, nmse: allowed, missing, mostTokens = STORY_TO
     test.skipIf(noStory !== undefined)(`stories260K tells the published story${noStory === undefined ? '' : `: ${noStory}`}`, async () => {
       const { expected_stdout: published } = JSON.parse(readFileSync(`${STORY}.expected-greedy.json`, 'utf8')) as { expected_stdout: string }
       await using model = await load(`${STORY}.f32.gguf`, { device })
-      const { text, tokens } = await model.generate('', { temperature: 0, maxTokens: mostTokens, ignoreEos: true })
+      const { text, tokens, stats } = await model.generate('', { temperature: 0, maxTokens: mostTokens, ignoreEos: true })
       expect(tokens).toHaveLength(mostTokens)
+      expect(stats.submissionsPerToken).toBe(1)
       if (mostTokens === STORY_TOKENS) expect(text).toBe(published)
       else expect(published.startsWith(text) && text.length > mostTokens).toBe(true)
     })

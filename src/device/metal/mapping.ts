@@ -55,11 +55,10 @@ export class Mappings {
   /** The range in memory, or nothing if it has to be read. Throws `bad-file` if the file ends before it. */
   async map(path: string, offset: number, bytes: number): Promise<Mapped | undefined> {
     if (offset % ALIGNMENT !== 0) return undefined
-    const file = await this.#open(path)
+    const file = await this.#enter(path)
     if (file === undefined) return undefined
-    if (offset + bytes > file.size) throw new IngotError('bad-file', 'the file ends before the range', { op: path, got: `${file.size} bytes`, wanted: offset + bytes })
-    file.users++
     try {
+      if (offset + bytes > file.size) throw new IngotError('bad-file', 'the file ends before the range', { op: path, got: `${file.size} bytes`, wanted: offset + bytes })
       const { region, start } = this.#window(file, offset, bytes)
       return { region, base: offset - start, release: () => this.#leave(path, file) }
     } catch (error) {
@@ -83,6 +82,18 @@ export class Mappings {
       file.windows.set(key, region)
     }
     return { region, start }
+  }
+
+  /** The file with one more user. */
+  async #enter(path: string): Promise<File | undefined> {
+    for (;;) {
+      const opening = this.#open(path)
+      const file = await opening
+      if (file === undefined) return undefined
+      if (this.#files.get(path) !== opening) continue // its last user left meanwhile
+      file.users++
+      return file
+    }
   }
 
   #open(path: string): Promise<File | undefined> {
