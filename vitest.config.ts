@@ -29,6 +29,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default'],
+    env: { INGOT_DEBUG: '1' },
     projects: [
       { extends: true, test: { name: 'main', include: ['test/**/*.test.ts'], exclude: [GPU_TESTS] } },
       ...gpuProjects,

@@ -19,16 +19,13 @@ export async function openModel(path, context, { threads, batch, flash, gpu = fa
   })
   const llama = await library
   const model = await llama.loadModel({ modelPath: path })
-  const contextOf = async () => {
-    const made = await model.createContext({
-      contextSize: context, sequences: 1, failedCreationRemedy: false,
-      ...(threads === undefined ? {} : { threads: { ideal: threads, min: threads } }),
-      ...(batch === undefined ? {} : { batchSize: Math.min(batch, context) }),
-      ...(flash === undefined ? {} : { flashAttention: flash }),
-    })
-    return { context: made, sequence: made.getSequence() }
-  }
-  return { llama, model, ...await contextOf() }
+  const made = await model.createContext({
+    contextSize: context, sequences: 1, failedCreationRemedy: false,
+    ...(threads === undefined ? {} : { threads: { ideal: threads, min: threads } }),
+    ...(batch === undefined ? {} : { batchSize: Math.min(batch, context) }),
+    ...(flash === undefined ? {} : { flashAttention: flash }),
+  })
+  return { llama, model, context: made, sequence: made.getSequence() }
 }
 
 /** Feeds tokens, yields greedy ones without end. @param {Opened['sequence']} sequence @param {number[]} tokens */

@@ -1,10 +1,12 @@
 // The peer's side of `ingot bench --against node-llama-cpp`: a child process that stays alive and answers requests over its IPC
 // channel, one at a time. The requests and replies are those of src/bench/side.ts.
 
+import { readFileSync } from 'node:fs'
 import { decode, openModel } from './llama.js'
-import manifest from 'node-llama-cpp/package.json' with { type: 'json' }
 
 /** @typedef {{ id: number, op: string, model: string, context: number, settings: import('./llama.js').Settings, tokens: number[], count: number }} Request */
+
+const { version } = JSON.parse(readFileSync(new URL('./node_modules/node-llama-cpp/package.json', import.meta.url), 'utf8'))
 
 /** @type {import('./llama.js').Opened | undefined} */
 let opened
@@ -15,9 +17,8 @@ const answers = {
     const begun = performance.now()
     opened = await openModel(model, context, settings)
     const ms = performance.now() - begun
-    const { llama } = opened
-    const how = llama.gpu === false ? 'cpu' : llama.gpu
-    return { ms, info: { name: 'node-llama-cpp', version: manifest.version, device: how, detail: `${how}, ${opened.context.currentThreads} threads`, context: opened.context.contextSize } }
+    const { gpu } = opened.llama
+    return { ms, info: { name: 'node-llama-cpp', version, device: gpu === false ? 'cpu' : gpu, detail: 'llama.cpp', gpu: gpu !== false } }
   },
 
   /** All tokens in, the first greedy token out. */

@@ -188,11 +188,17 @@ uint64_t ingot_file_map(const char *path, uint64_t bytes) {
   if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && (uint64_t)facts.st_size >= bytes) at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
   close(file);
   if (at == MAP_FAILED) return 0;
-  madvise(at, bytes, MADV_WILLNEED);
   return (uint64_t)(uintptr_t)at;
 }
 
 void ingot_file_unmap(uint64_t at, uint64_t bytes) { munmap(pointer(at), bytes); }
+
+// Advice is for whole pages: wanted ones may reach past the range, unwanted ones may not.
+void ingot_file_advise(uint64_t at, uint64_t bytes, uint32_t wanted) {
+  const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+  const uint64_t from = (at + (wanted ? 0 : page - 1)) / page * page, to = wanted ? at + bytes : (at + bytes) / page * page;
+  if (from < to) madvise(pointer(from), to - from, wanted ? MADV_WILLNEED : MADV_DONTNEED);
+}
 
 #ifdef INGOT_LEVEL_dotprod
 #ifdef __linux__

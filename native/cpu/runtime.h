@@ -53,6 +53,8 @@ EXPORT void ingot_memory_copy(uint64_t to, uint64_t from, uint64_t bytes);
 // A file of at least `bytes` bytes, read-only; 0 if it cannot be mapped.
 EXPORT uint64_t ingot_file_map(const char *path, uint64_t bytes);
 EXPORT void ingot_file_unmap(uint64_t at, uint64_t bytes);
+// A range of a mapped file will be read soon, or (`wanted` 0) not again, so that memory need not hold it.
+EXPORT void ingot_file_advise(uint64_t at, uint64_t bytes, uint32_t wanted);
 
 // True if this CPU runs the instruction set that the library was compiled for.
 EXPORT int32_t ingot_supported(void);

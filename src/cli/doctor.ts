@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander'
 import { type DeviceReport, type Diagnosis, type Finding, diagnose } from '../device/diagnose.ts'
+import { DEVICES } from '../device/open.ts'
 import { Failure } from './failure.ts'
 import { type Style, styleFor } from './terminal.ts'
 
@@ -24,12 +25,13 @@ const VERDICTS = {
 /** A line for the verdict, one for each device; then, unless `short`, what is not as it should be and what to do. */
 export function describeDiagnosis({ verdict, chosen, why, devices }: Diagnosis, style: Style, { short = false } = {}): string {
   const [colour, text] = VERDICTS[verdict]
-  const wide = Math.max(...devices.map(({ name }) => name.length))
+  const shown = devices.filter(({ name }) => DEVICES.find((line) => line.name === name)?.auto !== 'never')
+  const wide = Math.max(...shown.map(({ name }) => name.length))
   const lines = [
     `${style.bold(style[colour](text))}${chosen === null ? `: ${why}` : `: models run on ${style.bold(chosen)} (${why})`}`, '',
-    ...devices.map((device) => `  ${mark(device, style)} ${device.name.padEnd(wide)}  ${state(device)}`),
+    ...shown.map((device) => `  ${mark(device, style)} ${device.name.padEnd(wide)}  ${state(device)}`),
   ]
-  const troubles = short ? [] : devices.flatMap(({ name, findings }) => findings.filter(({ status }) => status !== 'ok').map((finding) => trouble(name, finding, style)))
+  const troubles = short ? [] : shown.flatMap(({ name, findings }) => findings.filter(({ status }) => status !== 'ok').map((finding) => trouble(name, finding, style)))
   return `${[...lines, ...(troubles.length > 0 ? ['', ...troubles] : [])].join('\n')}\n`
 }
 

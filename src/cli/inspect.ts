@@ -97,6 +97,7 @@ const ITEMS_SHOWN = 4
 /** A value in one line: long texts and arrays by their beginning. */
 function brief(meta: MetaValue): string {
   if (meta.type === 'string') return shorten(meta.value)
+  if (meta.type === 'f32') return String(Number(meta.value.toPrecision(7)))
   if (meta.type !== 'array') return String(meta.value)
   const items = Array.from((meta.value as ArrayLike<unknown>), (item) => item).slice(0, ITEMS_SHOWN)
   const shown = items.map((item) => (typeof item === 'string' ? JSON.stringify(shorten(item)) : typeof item === 'object' ? '[...]' : String(item)))

@@ -20,6 +20,7 @@ const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<Com
   inspect: { about: 'what is in a model file, and whether it fits here', load: () => import('./inspect.ts') },
   quantize: { about: 'write a model file in another format', load: () => import('./quantize.ts') },
   synth: { about: 'write a model file with random weights, for benchmarks', load: () => import('./synth.ts') },
+  bench: { about: 'how fast a model runs here, alone or against a peer', load: () => import('./bench.ts') },
   doctor: { about: 'which devices work here, by running kernels on them', load: () => import('./doctor.ts') },
   kernel: { about: 'list the kernels, or show one as MSL, WGSL, C or WebAssembly', load: () => import('./kernel.ts') },
   start: { about: 'a guided demonstration', load: () => import('./start.ts') },

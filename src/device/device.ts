@@ -75,6 +75,9 @@ export interface Stats {
   compiles: number
   /** compile calls answered from the cache */
   compileHits: number
+  /** seconds a GPU has worked, and messages sent to its framework, where the device knows */
+  gpuSeconds?: number
+  messages?: number
 }
 
 export interface Device extends AsyncDisposable {

@@ -94,7 +94,7 @@ async function examine(line: DeviceLine, verdicts: Map<string, Verdict>): Promis
   } catch (error) {
     findings.push({ probe: 'open', status: 'fail', evidence: message(error), prescription: 'update the driver, or choose another device with INGOT_DEVICE' })
   }
-  if (line.name === 'cpu') findings.push(...await ofEngine())
+  if (line.name === 'cpu') findings.push(...await ofEngine(), ofCode(probe))
   const failed = verdict.failed.map(({ name, error }) => ({ name, error }))
   return { name: line.name, available: probe.available, detail: probe.detail, selfTest: { passed: verdict.passed, failed }, findings }
 }
@@ -142,6 +142,16 @@ async function ofEngine(): Promise<Finding[]> {
     ...(relaxed && !relaxedDot ? [check('relaxed dot', false, '', `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right')] : []),
     check('threads', threads, 'SharedArrayBuffer', 'no SharedArrayBuffer: one thread does all the work', 'serve the page cross-origin isolated (COOP and COEP headers)'),
   ]
+}
+
+/** Native code, where it is built, is said so in the detail. */
+function ofCode({ detail }: Probe): Finding {
+  const native = !detail.startsWith('WebAssembly')
+  if (native) return { probe: 'native library', status: 'ok', evidence: detail, prescription: '' }
+  return {
+    probe: 'native library', status: 'warn', evidence: 'none: kernels run as WebAssembly, in narrower vectors than the processor has',
+    prescription: 'with a C++ compiler installed, npm start builds it in a checkout',
+  }
 }
 
 function message(error: unknown): string {

@@ -5,6 +5,7 @@ import { IngotError } from '../base/error.ts'
 import type { Device } from './device.ts'
 import type { DeviceFactory, OpenOptions, Probe } from './factory.ts'
 import { type SelfTestCase, SELF_TEST, selfTest, selfTestKey } from './self-test.ts'
+import { codeStamp } from './stamp.ts'
 import { type Verdict, type VerdictStore, openVerdicts } from './verdict.ts'
 
 export interface DeviceLine {
@@ -18,6 +19,7 @@ export interface DeviceLine {
 }
 
 export const DEVICES: readonly DeviceLine[] = [
+  { name: 'metal', auto: 'yes', tested: true, load: async () => (await import('./metal/metal.ts')).metal },
   { name: 'webgpu', auto: 'yes', tested: true, load: async () => (await import('./webgpu/webgpu.ts')).webgpu },
   { name: 'cpu', auto: 'yes', tested: true, load: async () => (await import('./cpu/cpu.ts')).cpu },
   { name: 'reference', auto: 'last', tested: false, load: async () => (await import('./reference/reference.ts')).reference },
@@ -146,7 +148,7 @@ async function openTested(line: DeviceLine, factory: DeviceFactory, probe: Probe
 }
 
 async function judge(device: Device, probe: Probe, { verdicts = openVerdicts(), cases = SELF_TEST }: OpenDeviceOptions): Promise<Verdict> {
-  const key = `${device.name}/${probe.key}/${await version()}/${selfTestKey(device.caps, cases)}`
+  const key = `${device.name}/${probe.key}/${await codeStamp()}/${selfTestKey(device.caps, cases)}`
   const known = await verdicts.get(key)
   if (known !== undefined) return known
   const verdict = await selfTest(device, cases)
@@ -165,17 +167,6 @@ function findLine(name: string, devices: readonly DeviceLine[], why: string): De
 function fromEnvironment(): string | undefined {
   const value = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.INGOT_DEVICE
   return value === undefined || value.trim() === '' ? undefined : value.trim().toLowerCase()
-}
-
-/** The version of the package; another one may emit other kernels. */
-async function version(): Promise<string> {
-  try {
-    const { readFile } = await import('node:fs/promises')
-    const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
-    return String((JSON.parse(text) as { version?: unknown }).version)
-  } catch {
-    return 'unversioned'
-  }
 }
 
 const told = new Set<string>()

@@ -165,7 +165,14 @@ class Author implements Maker {
   }
 
   const(dtype: DType, value: number | boolean): Value<DType> { return new Value(this, constant(this, value, dtype)) }
-  let(name: string, value: Value<DType>): Value<DType> { return this.#bind(name, value.node) }
+  let(name: string, value: Value<DType>): Value<DType> {
+    const { op, arg } = value.node
+    const last = this.#block.at(-1)
+    // An effect was bound a moment ago, by a name of its kind: the author's name takes its place.
+    if (op !== 'local' || last?.op !== 'let' || (last.arg as { id: number }).id !== arg) return this.#bind(name, value.node)
+    this.#block[this.#block.length - 1] = this.interner.make('let', 'void', last.src, { id: arg as number, name })
+    return value
+  }
   vec(...lanes: readonly Value<DType>[]): Value<DType> {
     const scalar = lanes[0] === undefined ? 'f32' : scalarOf(lanes[0].node.dtype)
     return this.#pure('vec', lanes, null, vector(scalar, lanes.length as Width))

@@ -3,14 +3,13 @@
 // y = softmax(cap(scale * q . k)) . v. Caches are [kvHeads, capacity, headDim] in f32, or in f16 two to a word.
 
 import type { Caps } from '../base/caps.ts'
-import { kernel } from '../ir/author.ts'
-import { type AttentionParams, attentionParams, cap, launchAttention, locate, pairs } from './attention-params.ts'
+import { attentionBlock, canBlock } from './attention-block.ts'
+import { DECODE_ROWS, attentionDecode, canDecode } from './attention-decode.ts'
+import type { AttentionParams } from './attention-params.ts'
+import { attentionRow } from './attention-row.ts'
 import { attentionSerial } from './attention-serial.ts'
-import { combineLanes } from './lanes.ts'
+import { attentionTiles, canTile } from './attention-tiles.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
-
-/** keys per step: one per lane on GPUs */
-const BLOCK = 64
 
 const base = { type: 'f32', rows: 1, heads: 4, kvHeads: 2, headDim: 64, capacity: 128, scale: 0.125, window: 0, softcap: 0 } as const
 export const attention: KernelRecord<AttentionParams> = {
@@ -26,6 +25,10 @@ export const attention: KernelRecord<AttentionParams> = {
     { ...base, rows: 2, softcap: 20, scale: 2, heads: 2 },
     { ...base, rows: 1, heads: 2, kvHeads: 2, headDim: 256, capacity: 300 },
     { ...base, rows: 3, heads: 16, kvHeads: 2, headDim: 64, capacity: 200, type: 'f16' },
+    { ...base, rows: 1, heads: 2, kvHeads: 1, headDim: 32, capacity: 700, type: 'f16' },
+    { ...base, rows: 2, heads: 2, kvHeads: 1, headDim: 20, capacity: 530, window: 300 },
+    { ...base, rows: 19, heads: 2, kvHeads: 1, headDim: 64, capacity: 70, type: 'f16' },
+    { ...base, rows: 41, heads: 2, kvHeads: 2, headDim: 16, capacity: 50, window: 11, softcap: 5, scale: 1 },
   ],
   buffers: ({ type, rows, heads, kvHeads, headDim, capacity }) => [
     { name: 'q', role: 'in', type: 'f32', elements: rows * heads * headDim },
@@ -36,8 +39,15 @@ export const attention: KernelRecord<AttentionParams> = {
   ],
   /** the last rows of the cache, so that every block is walked */
   inputs: ({ rows, capacity }) => ({ positions: Uint32Array.from({ length: rows }, (_, row) => capacity - rows + row) }),
-  work: (caps, params) => (caps.lanes === 1 ? attentionSerial(caps, params) : shared(caps, params)),
+  work,
   define,
+}
+
+function work(caps: Caps, params: AttentionParams): Work {
+  if (caps.lanes === 1) return attentionSerial(caps, params)
+  if (params.rows <= DECODE_ROWS) return canDecode(caps, params) ? attentionDecode(caps, params) : attentionRow(caps, params)
+  if (canTile(caps, params)) return attentionTiles(params)
+  return canBlock(caps, params) ? attentionBlock(caps, params) : attentionRow(caps, params)
 }
 
 function define({ q, keys, values, positions }: Arrays, { rows, heads, kvHeads, headDim, capacity, scale, window, softcap }: AttentionParams): Arrays {
@@ -62,50 +72,4 @@ function define({ q, keys, values, positions }: Arrays, { rows, heads, kvHeads, 
     }
   }
   return { y }
-}
-
-/** One workgroup per head and row. A lane scores one key of a block, then owns some dimensions of the result. */
-function shared(caps: Caps, params: AttentionParams): Work {
-  const lanes = BLOCK
-  const owned = Math.ceil(params.headDim / 2 / lanes) // pairs of dimensions per lane
-  const written = kernel(`attention_${params.type}${owned > 1 ? `_d${owned * lanes * 2}` : ''}`, {
-    params: attentionParams(params.type === 'f16' ? 'u32' : 'f32'), workgroup: [lanes], ...(caps.subgroup > 0 ? { subgroup: caps.subgroup } : {}),
-  }, (p, k) => {
-    const combine = combineLanes(k, caps, lanes)
-    const weights = k.shared('weights', 'f32', BLOCK)
-    const [key, value] = [pairs(params.type, p.keys), pairs(params.type, p.values)]
-    const { start, cache, from, to, half } = locate(k, p)
-    const [top, sum] = [k.var('top', k.const('f32', -Infinity)), k.var('sum', k.const('f32', 0))]
-    const results = Array.from({ length: owned }, () => k.var('result', k.const('f32', 0).splat(2)))
-    k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
-      const j = block.add(k.lane)
-      const score = k.var('score', k.const('f32', -Infinity))
-      k.when(j.lt(to), (inner) => {
-        const dot = inner.var('dot', k.const('f32', 0).splat(2))
-        const row = inner.let('keyRow', cache.add(j).mul(half))
-        inner.for({ name: 'd', to: half }, (d) => dot.set(dot.get().add(key(row.add(d)).mul(p.q.load(start.add(d.mul(2)), 2)))))
-        score.set(cap(dot.get().hsum().mul(p.scale), p.softcap))
-      })
-      const best = k.let('best', combine('max', score.get()).max(top.get()))
-      const weight = k.let('weight', score.get().sub(best).exp())
-      const decay = k.let('decay', top.get().sub(best).exp())
-      weights.set(k.lane, weight)
-      sum.set(sum.get().mul(decay).add(combine('sum', weight))) // its barriers also publish `weights`
-      top.set(best)
-      const count = to.sub(block).min(BLOCK)
-      results.forEach((result, i) => {
-        const d = k.let('d', k.lane.add(i * lanes).min(half.sub(1)))
-        result.set(result.get().mul(decay))
-        k.for({ name: 'i', to: count }, (i2) => {
-          result.set(result.get().add(value(cache.add(block).add(i2).mul(half).add(d)).mul(weights.at(i2))))
-        })
-      })
-      k.barrier()
-    })
-    results.forEach((result, i) => {
-      const d = k.lane.add(i * lanes)
-      k.when(d.lt(half), () => p.y.store(start.add(d.mul(2)), result.get().div(sum.get())))
-    })
-  })
-  return launchAttention(written, params)
 }

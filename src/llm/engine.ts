@@ -67,6 +67,15 @@ export class Engine {
     return shared
   }
 
+  /** Makes the plans for feeding so many tokens, for each of the counts, so that the work itself need not wait for compilers. */
+  async prepare(counts: readonly number[], want: Want): Promise<void> {
+    const { chunk } = this.options
+    for (const count of counts) {
+      if (count > chunk) await this.#plan(chunk, 'none')
+      if (count > 0) await this.#plan(count % chunk || chunk, want)
+    }
+  }
+
   /** Feeds tokens after those in the cache and answers for the last one. */
   async prefill(tokens: readonly number[], want: Want, signal?: AbortSignal): Promise<Answer> {
     this.#check(tokens)

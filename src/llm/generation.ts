@@ -24,6 +24,8 @@ export interface GenerationStats {
   readonly promptTokens: number
   /** of these, how many were in the cache already */
   readonly cachedTokens: number
+  /** making plans and compiling kernels, the first time a prompt of this length comes; not part of the other times */
+  readonly prepareMs: number
   readonly prefillMs: number
   readonly prefillTokensPerSecond: number
   readonly generatedTokens: number
@@ -125,12 +127,15 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     const text = new TextOut(tokenizer?.stream({ continuation }), stopsOf(this.#options), (piece) => this.#emit(piece))
     const tokens: number[] = []
     const cachedTokens = engine.rewind(this.#prompt)
-    const begun = performance.now()
-    let [decodeFrom, before] = [begun, { ...engine.device.stats }]
+    const time: Times = { begun: performance.now(), prepared: undefined, decodeFrom: undefined }
+    let before = { ...engine.device.stats }
     let finishReason: FinishReason = 'length'
-    const source = this.#tokens(cachedTokens, maxTokens, () => {
-      decodeFrom = performance.now()
-      before = { ...engine.device.stats }
+    const source = this.#tokens(cachedTokens, maxTokens, {
+      prepared: () => { time.prepared = performance.now() },
+      first: () => {
+        time.decodeFrom = performance.now()
+        before = { ...engine.device.stats }
+      },
     })
     for await (const token of untilCancelled(source, this.#cancel.signal)) {
       signal?.throwIfAborted()
@@ -145,12 +150,12 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     text.flush()
     return {
       text: text.all, tokens, finishReason, ...(text.stopped === undefined ? {} : { stopped: text.stopped }),
-      stats: measure(this.#prompt.length, cachedTokens, tokens.length, { begun, decodeFrom, ended: performance.now() }, before, engine.device.stats),
+      stats: measure(this.#prompt.length, cachedTokens, tokens.length, time, before, engine.device.stats),
     }
   }
 
   /** Tokens one by one, by the cheapest way the sampler allows. */
-  async *#tokens(cached: number, most: number, onFirst: () => void): AsyncGenerator<number, void, void> {
+  async *#tokens(cached: number, most: number, on: { prepared(): void; first(): void }): AsyncGenerator<number, void, void> {
     const { engine } = this.#host
     const { signal: outer } = this.#options
     const signal = outer === undefined ? this.#cancel.signal : AbortSignal.any([outer, this.#cancel.signal])
@@ -164,8 +169,12 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
       return answer.kind === 'logits' ? sampler(answer.logits, history)
         : sampler.fromCandidates({ ids: Int32Array.from(answer.ids), logits: answer.logits })
     }
-    let token = choose(await engine.prefill(this.#prompt.slice(cached), want, signal))
-    onFirst()
+    signal.throwIfAborted()
+    const rest = this.#prompt.slice(cached)
+    await engine.prepare(most > 1 ? [rest.length, 1] : [rest.length], want)
+    on.prepared()
+    let token = choose(await engine.prefill(rest, want, signal))
+    on.first()
     yield token
     if (want === 'argmax') {
       if (most > 1 && engine.length < engine.options.capacity) yield* engine.greedy(token, most - 1)
@@ -234,15 +243,19 @@ function stopsOf({ stop = [] }: GenerateOptions): readonly string[] {
   return typeof stop === 'string' ? [stop] : stop
 }
 
+/** Moments, in milliseconds; what was not reached is undefined. */
+interface Times { readonly begun: number; prepared: number | undefined; decodeFrom: number | undefined }
+
 function measure(
-  promptTokens: number, cachedTokens: number, generatedTokens: number, time: { begun: number; decodeFrom: number; ended: number },
-  before: Engine['device']['stats'], after: Engine['device']['stats'],
+  promptTokens: number, cachedTokens: number, generatedTokens: number, time: Times, before: Engine['device']['stats'], after: Engine['device']['stats'],
 ): GenerationStats {
-  const [prefillMs, decodeMs] = [time.decodeFrom - time.begun, time.ended - time.decodeFrom]
+  const ended = performance.now()
+  const { begun, prepared = ended, decodeFrom = ended } = time
+  const [prepareMs, prefillMs, decodeMs] = [prepared - begun, decodeFrom - prepared, ended - decodeFrom]
   const steps = Math.max(0, generatedTokens - 1)
   const per = (count: number): number => (steps === 0 ? 0 : count / steps)
   return {
-    promptTokens, cachedTokens, prefillMs, generatedTokens, decodeMs,
+    promptTokens, cachedTokens, prepareMs, prefillMs, generatedTokens, decodeMs,
     prefillTokensPerSecond: prefillMs > 0 ? ((promptTokens - cachedTokens) / prefillMs) * 1000 : 0,
     decodeTokensPerSecond: decodeMs > 0 ? (steps / decodeMs) * 1000 : 0,
     submissionsPerToken: per(after.submissions - before.submissions),

@@ -1,11 +1,40 @@
 // Attention in every form, interpreted, against its definition.
 
-import { describe, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import type { Caps } from '../../src/base/caps.ts'
 import { attention } from '../../src/kernel/attention.ts'
+import { gpuCaps } from './caps.ts'
 import { ALL_CAPS, expectCase } from './interpret-case.ts'
 
-describe.each(Object.entries(ALL_CAPS))('%s', (_name, caps) => {
-  test.each(attention.cases.map((params) => [Object.values(params).join(' '), params] as const))('%s', (_text, params) => {
-    expectCase(attention, params, { ...caps, grid: 65535 }) // heads and rows never fill a grid
-  })
+const forms: Readonly<Record<string, Caps>> = {
+  ...ALL_CAPS,
+  'subgroups of 32, halves': gpuCaps(32, { f16: true }),
+  'matrix tiles': gpuCaps(32, { tiles: true, f16: true }),
+  'little workgroup memory': gpuCaps(0, { sharedBytes: 16384 }),
+}
+const named = (params: object): string => Object.values(params).join(' ')
+const small = { type: 'f16', rows: 1, heads: 2, kvHeads: 1, headDim: 16, capacity: 64, scale: 0.25, window: 0, softcap: 0 } as const
+
+describe.each(Object.entries(forms))('%s', (_name, given) => {
+  const caps = { ...given, grid: 65535 } // heads and rows never fill a grid
+  test.each(attention.cases.map((params) => [named(params), params] as const))('%s', (_text, params) => expectCase(attention, params, caps))
+
+  test.each([
+    ['the first position', { ...small, rows: 1 }, [0]],
+    ['few keys in many shares', { ...small, rows: 3, capacity: 600 }, [0, 33, 599]],
+    ['a window that starts inside', { ...small, rows: 2, capacity: 600, window: 40 }, [10, 599]],
+    ['rows out of order', { ...small, rows: 9 }, [40, 0, 63, 7, 8, 9, 31, 32, 33]],
+    ['a prompt from the start', { ...small, rows: 17, type: 'f32' }, Array.from({ length: 17 }, (_, i) => i)],
+    ['windows of a prompt', { ...small, rows: 12, window: 3, headDim: 8 }, Array.from({ length: 12 }, (_, i) => 20 + 2 * i)],
+  ] as const)('%s', (_text, params, positions) => expectCase(attention, params, caps, { given: { positions: Uint32Array.from(positions) } }))
+})
+
+test('each form is chosen where it is meant to be', () => {
+  const chosen = (caps: Caps, more: object): string => attention.work(caps, { ...small, ...more }).launches.map(({ kernel }) => kernel.name).join(' + ')
+  expect(chosen(gpuCaps(32), {})).toBe('attention_f16_d16')
+  expect(chosen(gpuCaps(32), { capacity: 1024 })).toBe('attention_f16_d16_of4 + attention_merge_d16_of4')
+  expect(chosen(gpuCaps(32), { rows: 64 })).toBe('attention_f16_d16_rows')
+  expect(chosen(gpuCaps(32, { tiles: true, f16: true }), { rows: 64 })).toBe('attention_f16_d16_tiles')
+  expect(chosen(gpuCaps(0), {})).toBe('attention_f16')
+  expect(chosen(gpuCaps(0), { rows: 64, headDim: 10 })).toBe('attention_f16')
 })

@@ -60,7 +60,7 @@ export class CommandQueue {
 
   /** Resolves when everything that was committed is done. */
   async idle(): Promise<void> {
-    await this.#waiting
+    while (this.#waiting !== undefined) await this.#waiting
   }
 
   /** After `idle`. */

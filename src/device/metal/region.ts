@@ -32,6 +32,9 @@ export interface Region {
   view: Uint8Array | undefined
 }
 
+/** Something to be released: memory, or an object that command buffers name. */
+type Retired = Pick<Region, 'id' | 'lastUse' | 'after'> & { readonly resident: boolean }
+
 /** Part of the recommended working set that is used: the system and other programs need some. */
 const SHARE = 0.9
 /** Larger regions are viewed in parts: arrays of JavaScript end somewhere. */
@@ -45,7 +48,7 @@ export class Regions {
   readonly #clock: Readonly<Clock>
   readonly #residency: Residency | undefined
   /** waiting to be released */
-  #retired: Region[] = []
+  #retired: Retired[] = []
   #bytes = 0
 
   constructor(metal: Metal, device: Id, gpu: Gpu, clock: Readonly<Clock>, residency: Residency | undefined) {
@@ -102,7 +105,14 @@ export class Regions {
   /** Releases a region, as soon as that is safe. */
   retire(region: Region): void {
     this.#bytes -= region.counted
-    this.#retired.push(region)
+    region.view = undefined
+    this.#retired.push({ ...region, resident: true })
+    this.sweep()
+  }
+
+  /** Releases an object that submissions up to `lastUse` name. */
+  retireObject(id: Owned, lastUse: number): void {
+    this.#retired.push({ id, lastUse, after: undefined, resident: false })
     this.sweep()
   }
 
@@ -110,16 +120,15 @@ export class Regions {
   sweep(all = false): void {
     if (this.#retired.length === 0) return
     const { committed, completed } = this.#clock
-    const isDone = ({ lastUse }: Region): boolean => all || lastUse === 0 || (lastUse <= completed && lastUse < committed)
+    const isDone = ({ lastUse }: Retired): boolean => all || lastUse === 0 || (lastUse <= completed && lastUse < committed)
     const done = this.#retired.filter(isDone)
     if (done.length === 0) return
-    this.#retired = this.#retired.filter((region) => !isDone(region))
-    for (const region of done) this.#residency?.remove(region.id)
+    this.#retired = this.#retired.filter((retired) => !isDone(retired))
+    for (const { id, resident } of done) if (resident) this.#residency?.remove(id)
     this.#residency?.settle() // it holds them until it is told
-    for (const region of done) {
-      region.view = undefined
-      this.#metal.objc.release(region.id)
-      region.after?.()
+    for (const { id, after } of done) {
+      this.#metal.objc.release(id)
+      after?.()
     }
   }
 

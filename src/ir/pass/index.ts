@@ -1,6 +1,7 @@
 // The passes, in the order they run. `lower` takes a kernel as written to one that a target can spell, with the verifier
-// between all steps.
+// between all steps when INGOT_DEBUG asks for it (tests do), since checking costs as much as the passes.
 
+import { debugLevel } from '../../base/debug.ts'
 import type { Kernel } from '../kernel.ts'
 import type { Target } from '../target.ts'
 import { verify } from '../verify.ts'
@@ -33,7 +34,7 @@ export function lower(kernel: Kernel, target: Target): Kernel {
   for (const [name, pass] of PASSES) {
     const before = lowered
     lowered = pass(before, target)
-    if (lowered !== before) verify(lowered, { inlined: name === 'place' })
+    if (debugLevel >= 1 && lowered !== before) verify(lowered, { inlined: name === 'place' })
   }
   return lowered
 }

@@ -44,7 +44,7 @@ class Plan {
   schedule(): void {
     this.#enter(this.body)
     const order = [...this.#nodes].sort((a, b) => a.id - b.id)
-    const deep = findDeep(order)
+    const deep = findDeep(order, this.#hints)
     // users come before what they use: they have larger ids
     for (const node of order.toReversed()) this.#decide(node, deep.has(node))
   }

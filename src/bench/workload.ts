@@ -1,0 +1,67 @@
+// What is measured: sizes of prompts, depths of contexts, how often. The same random token ids go to both sides.
+
+import { createRandom } from '../llm/random.ts'
+
+export type Workload =
+  | { readonly kind: 'prefill'; readonly tokens: number }
+  | { readonly kind: 'decode'; readonly context: number; readonly count: number }
+
+export interface Effort {
+  readonly prefill: readonly number[]
+  readonly contexts: readonly number[]
+  /** tokens of one decode sample */
+  readonly count: number
+  /** samples of each workload and side; at least 3, or nothing can be called a difference */
+  readonly samples: number
+  /** a sample takes at least this long; short work is repeated within it */
+  readonly sampleMs: number
+  /** no more samples of a workload after this long, once there are 3 */
+  readonly workloadMs: number
+  /** fresh processes that load the model; starts of the command */
+  readonly loads: number
+  readonly starts: number
+  /** try settings first */
+  readonly tune: boolean
+}
+
+export const FULL: Effort = {
+  prefill: [16, 128, 512], contexts: [0, 512, 1500], count: 48, samples: 7, sampleMs: 100, workloadMs: 90_000, loads: 3, starts: 7, tune: true,
+}
+
+export const QUICK: Effort = {
+  prefill: [16, 128], contexts: [0], count: 8, samples: 3, sampleMs: 0, workloadMs: 10_000, loads: 1, starts: 0, tune: false,
+}
+
+/** What fits a context, and what does not. */
+export function planWorkloads({ prefill, contexts, count }: Effort, limit: number): { fits: Workload[]; misses: Workload[] } {
+  const all: Workload[] = [
+    ...prefill.map((tokens): Workload => ({ kind: 'prefill', tokens })),
+    ...contexts.map((context): Workload => ({ kind: 'decode', context, count })),
+  ]
+  const fits = all.filter((work) => lengthOf(work) <= limit)
+  return { fits, misses: all.filter((work) => !fits.includes(work)) }
+}
+
+/** Positions of the cache that a workload needs, with one to spare for the token it ends with. */
+export function lengthOf(work: Workload): number {
+  return 1 + (work.kind === 'prefill' ? work.tokens : promptLength(work) + work.count)
+}
+
+/** A context of 0 still begins with a token: nothing comes after nothing. */
+function promptLength(work: Workload & { kind: 'decode' }): number {
+  return Math.max(1, work.context)
+}
+
+export function nameOf(work: Workload): string {
+  return work.kind === 'prefill' ? `prefill ${work.tokens}` : `decode at ${work.context}`
+}
+
+/** The ids that a workload feeds: the first of one endless random text. */
+export function promptFor(work: Workload, vocabulary: number, seed: number): number[] {
+  return randomTokens(work.kind === 'prefill' ? work.tokens : promptLength(work), vocabulary, seed)
+}
+
+export function randomTokens(count: number, vocabulary: number, seed: number): number[] {
+  const random = createRandom(seed)
+  return Array.from({ length: count }, () => Math.floor(random() * vocabulary))
+}

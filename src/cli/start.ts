@@ -1,0 +1,100 @@
+// `ingot start`, which `npm start` runs: a look at the machine, then one kernel from TypeScript to every device found, really run.
+// Needs no network and no model.
+
+import { readFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { type Diagnosis, diagnose } from '../device/diagnose.ts'
+import { DEVICES } from '../device/open.ts'
+import { lanesOf } from '../ir/kernel.ts'
+import { mandelbrot } from './demo-kernel.ts'
+import { runOnce } from './demo-run.ts'
+import { describeDiagnosis } from './doctor.ts'
+import { Failure } from './failure.ts'
+import { emitSource } from './source.ts'
+import { type Style, styleFor } from './terminal.ts'
+
+const WIDTH = 72
+const HEIGHT = 24
+const MOST = 48
+/** From far outside to the inside, which never runs away. */
+const SHADES = ' .:-=+*#%@'
+
+export function define(command: Command): void {
+  command.action(start)
+}
+
+async function start(): Promise<void> {
+  const style = styleFor(process.stdout)
+  const say = (text: string): void => void process.stdout.write(`${text}\n`)
+  const title = (number: number, text: string): void => say(`\n${style.bold(style.cyan(`${number}. ${text}`))}\n`)
+
+  say(style.bold('Ingot: language models from TypeScript, on whatever this machine has.'))
+  title(1, 'What this machine has')
+  const diagnosis = await diagnose()
+  say(describeDiagnosis(diagnosis, style, { short: true }).trimEnd())
+
+  title(2, 'A kernel, written once, in TypeScript')
+  say(indent((await readDemo()).trimEnd()))
+  for (const [number, target, where] of [[3, 'msl', 'Metal, on Macs'], [4, 'wgsl', 'WebGPU, everywhere else there is a GPU'], [5, 'c', 'C, for the native CPU library']] as const) {
+    title(number, `The same kernel for ${where}`)
+    say(style.dim(indent(emitSource(target, [mandelbrot]).trimEnd())))
+  }
+
+  title(6, 'And run')
+  const good = await runEverywhere(diagnosis, style, say)
+  say(`\n${style.bold('What next')}\n`)
+  const me = /node_modules|[\\/]ingot$/.test(process.argv[1] ?? '') ? 'npx ingot' : 'node bin/ingot.js'
+  const hints = [
+    ['run model.gguf -p "Once upon a time"', 'any GGUF model: Llama, Qwen, Gemma, Phi'],
+    ['kernel matvec --format q4_k --emit msl', 'the kernels that do the work, in any language'],
+    ['doctor', 'what works here, and what to do about the rest'],
+    ['--help', 'all there is'],
+  ] as const
+  say(indent(hints.map(([args, about]) => `${me} ${args.padEnd(40)} ${style.dim(about)}`).join('\n')))
+  if (!good) throw new Failure('no device ran the kernel', 1)
+}
+
+/** Runs the kernel on every device that computes, draws what comes out, and says whether they agree. */
+async function runEverywhere({ devices }: Diagnosis, style: Style, say: (text: string) => void): Promise<boolean> {
+  let drawn: Uint32Array | undefined
+  const lines: string[] = []
+  for (const { name, available, findings } of devices) {
+    const line = DEVICES.find((each) => each.name === name)
+    if (line === undefined || line.auto === 'never') continue
+    if (!available) {
+      lines.push(`${style.dim('-')} ${name.padEnd(10)} ${style.dim(`skipped: ${findings[0]?.evidence ?? 'not here'}`)}`)
+      continue
+    }
+    try {
+      const { bytes, ms } = await runOnce(await line.load(), mandelbrot, {
+        bytes: 4 * WIDTH * HEIGHT, uniforms: { width: WIDTH, height: HEIGHT, most: MOST }, grid: [Math.ceil((WIDTH * HEIGHT) / lanesOf(mandelbrot)), 1, 1],
+      })
+      const steps = new Uint32Array(bytes.buffer, bytes.byteOffset, WIDTH * HEIGHT)
+      const first = drawn ??= draw(steps, say)
+      const different = steps.filter((value, i) => value !== first[i]).length
+      const same = first === steps ? 'drew this' : different === 0 ? 'the same picture, to the point' : `${different} of ${WIDTH * HEIGHT} points differ: floats round differently there`
+      lines.push(`${style.green('✓')} ${name.padEnd(10)} ${`${ms.toFixed(1)} ms`.padStart(10)}   ${same}`)
+    } catch (error) {
+      lines.push(`${style.red('✗')} ${name.padEnd(10)} ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+  say(`\n${indent(lines.join('\n'))}`)
+  return drawn !== undefined
+}
+
+function draw(steps: Uint32Array, say: (text: string) => void): Uint32Array {
+  const shade = (count: number): string => SHADES[Math.min(SHADES.length - 1, Math.floor((Math.log2(1 + count) / Math.log2(1 + MOST)) * SHADES.length))] ?? ' '
+  for (let row = 0; row < HEIGHT; row++) say(`  ${Array.from(steps.subarray(row * WIDTH, (row + 1) * WIDTH), shade).join('')}`.trimEnd())
+  return steps
+}
+
+/** The source as it was written; it lies beside the compiled code. */
+async function readDemo(): Promise<string> {
+  const text = await readFile(new URL('../../src/cli/demo-kernel.ts', import.meta.url), 'utf8').catch(() => '')
+  const cut = text.indexOf('// show from here\n')
+  return cut < 0 ? '(its source is not installed here)' : text.slice(cut).split('\n').slice(1).join('\n')
+}
+
+function indent(text: string): string {
+  return text.split('\n').map((line) => (line === '' ? '' : `  ${line}`)).join('\n')
+}

@@ -1,0 +1,165 @@
+// Finds and loads the native library: the best instruction set that was built and that this CPU has. Node only; koffi is loaded
+// here and nowhere else in this folder. Knows nothing of buffers or commands.
+//
+// Libraries lie, each with a manifest beside it, in a package for the platform (docs/native.md) or where set-up builds them.
+
+import { IngotError } from '../../base/error.ts'
+import { LEVELS, type Level } from './level.ts'
+
+/** A kernel of the library. */
+export interface NativeKernel {
+  readonly address: number
+  /** bytes that a thread needs while it runs it */
+  readonly scratch: number
+}
+
+/** A loaded library. Addresses are of the process. */
+export interface Native {
+  readonly level: Level
+  /** another build has another one */
+  readonly key: string
+  find(hash: string): NativeKernel | undefined
+  addressOf(memory: ArrayBufferLike): number
+  /** 0 if threads cannot be had */
+  createPool(threads: number): number
+  destroyPool(pool: number): void
+  /** Resolves with the status when the plan is done; tickets count from 0. */
+  run(pool: number, plan: number, ticket: number): Promise<number>
+  /** 0 if there is no memory */
+  alloc(bytes: number): number
+  free(at: number, bytes: number): void
+  copy(to: number, from: number, bytes: number): void
+  peek(from: number, bytes: number): Uint8Array<ArrayBuffer>
+  poke(to: number, bytes: Uint8Array): void
+  /** 0 if the file cannot be mapped */
+  map(path: string, bytes: number): number
+  unmap(at: number, bytes: number): void
+  advise(at: number, bytes: number, wanted: boolean): void
+}
+
+/** What was found, or why nothing was. */
+export type Found = { readonly native: Native; readonly reason?: undefined } | { readonly native?: undefined; readonly reason: string }
+
+export interface FindOptions {
+  /** a level by name; default: the best that works */
+  readonly level?: string | undefined
+  /** where the libraries are */
+  readonly folder?: string | undefined
+}
+
+interface Manifest { readonly level: string; readonly key: string; readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>> }
+
+type Call = ((...args: unknown[]) => unknown) & { async(...args: unknown[]): void }
+interface Koffi {
+  load(path: string): { func(prototype: string): Call; func(name: string, result: string, parameters: readonly string[]): Call }
+  address(value: unknown): bigint
+}
+
+const HOW = 'install a C compiler (gcc or clang) and run `node scripts/setup.js`'
+
+/** Never throws. */
+export async function findNative({ level, folder }: FindOptions = {}): Promise<Found> {
+  const candidates = LEVELS.filter(({ arch, name }) => arch === process.arch && (level === undefined || name === level))
+  if (candidates.length === 0) {
+    const known = LEVELS.filter(({ arch }) => arch === process.arch).map(({ name }) => name)
+    return { reason: level === undefined ? `no native kernels for ${process.arch}` : `no instruction set ${level} here; there is ${['wasm', ...known].join(', ')}` }
+  }
+  const koffi = await loadKoffi()
+  if (koffi === undefined) return { reason: 'koffi is not installed: `npm install koffi`' }
+  const problems: string[] = []
+  for (const place of folder === undefined ? await folders() : [folder]) {
+    for (const candidate of candidates) {
+      const found = await tryLoad(koffi, place, candidate)
+      if (found.native !== undefined) return found
+      problems.push(found.reason)
+    }
+  }
+  const [first] = problems.filter((problem) => problem !== '')
+  return { reason: first ?? `native kernels are not built: ${HOW}` }
+}
+
+async function loadKoffi(): Promise<Koffi | undefined> {
+  try {
+    const { default: koffi } = await import('koffi')
+    return koffi as unknown as Koffi
+  } catch {
+    return undefined
+  }
+}
+
+/** A package for this platform comes before what was built here. */
+async function folders(): Promise<string[]> {
+  const [{ createRequire }, { dirname }, { fileURLToPath }] = await Promise.all([import('node:module'), import('node:path'), import('node:url')])
+  const built = fileURLToPath(new URL('../../../build/native', import.meta.url))
+  try {
+    return [dirname(createRequire(import.meta.url).resolve(`@ingot/cpu-${process.platform}-${process.arch}/package.json`)), built]
+  } catch {
+    return [built]
+  }
+}
+
+/** An empty reason: there is nothing to load. */
+async function tryLoad(koffi: Koffi, folder: string, level: Level): Promise<Found> {
+  const [{ readFile }, { join }] = await Promise.all([import('node:fs/promises'), import('node:path')])
+  let manifest: Manifest
+  try {
+    manifest = JSON.parse(await readFile(join(folder, `libingot-${level.name}.json`), 'utf8')) as Manifest
+  } catch {
+    return { reason: '' }
+  }
+  try {
+    const library = koffi.load(join(folder, `libingot-${level.name}.so`))
+    if (library.func('int32_t ingot_supported()')() === 0) return { reason: `this CPU has no ${level.title}` }
+    if (library.func('const char *ingot_build_key()')() !== manifest.key) return { reason: `the library for ${level.title} is not the one of its manifest; run \`node scripts/setup.js\`` }
+    return { native: bind(koffi, library, level, manifest) }
+  } catch (error) {
+    return { reason: `the library for ${level.title} does not load: ${(error as Error).message}` }
+  }
+}
+
+function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { key, kernels }: Manifest): Native {
+  const kernelAt = library.func('uint64_t ingot_kernel_at(uint32_t index)')
+  const create = library.func('uint64_t ingot_pool_create(uint32_t threads)')
+  const destroy = library.func('void ingot_pool_destroy(uint64_t pool)')
+  const run = library.func('int32_t ingot_pool_run(uint64_t pool, uint64_t plan, uint32_t ticket)')
+  const alloc = library.func('uint64_t ingot_memory_alloc(uint64_t bytes)')
+  const free = library.func('void ingot_memory_free(uint64_t at, uint64_t bytes)')
+  const copy = library.func('void ingot_memory_copy(uint64_t to, uint64_t from, uint64_t bytes)')
+  const peek = library.func('ingot_memory_copy', 'void', ['void *', 'uint64_t', 'uint64_t'])
+  const poke = library.func('ingot_memory_copy', 'void', ['uint64_t', 'const void *', 'uint64_t'])
+  const map = library.func('uint64_t ingot_file_map(const char *path, uint64_t bytes)')
+  const unmap = library.func('void ingot_file_unmap(uint64_t at, uint64_t bytes)')
+  const advise = library.func('void ingot_file_advise(uint64_t at, uint64_t bytes, uint32_t wanted)')
+  const addresses = new Map<string, NativeKernel>()
+  return {
+    level, key,
+    find: (hash) => {
+      const entry = kernels[hash]
+      if (entry === undefined) return undefined
+      const known = addresses.get(hash) ?? { address: Number(kernelAt(entry.index)), scratch: entry.scratch }
+      addresses.set(hash, known)
+      return known
+    },
+    addressOf: (memory) => Number(koffi.address(new Uint8Array(memory))),
+    createPool: (threads) => Number(create(threads)),
+    destroyPool: (pool) => { destroy(pool) },
+    run: (pool, plan, ticket) => new Promise((resolve, reject) => {
+      run.async(pool, plan, ticket, (error: unknown, status: unknown) => {
+        if (error === null || error === undefined) resolve(status as number)
+        else reject(new IngotError('device-failed', 'the native call failed', { op: 'submit', cause: error }))
+      })
+    }),
+    alloc: (bytes) => Number(alloc(bytes)),
+    free: (at, bytes) => { free(at, bytes) },
+    copy: (to, from, bytes) => { copy(to, from, bytes) },
+    peek: (from, bytes) => {
+      const taken = new Uint8Array(new ArrayBuffer(bytes))
+      if (bytes > 0) peek(taken, from, bytes)
+      return taken
+    },
+    poke: (to, bytes) => { if (bytes.length > 0) poke(to, bytes, bytes.length) },
+    map: (path, bytes) => Number(map(path, bytes)),
+    unmap: (at, bytes) => { unmap(at, bytes) },
+    advise: (at, bytes, wanted) => { advise(at, bytes, wanted ? 1 : 0) },
+  }
+}

@@ -1,0 +1,26 @@
+// The devices that the conformance suite runs on, one line each. A device whose driver must be chosen before the process starts
+// has a *.gpu.test.ts beside this file; the others share device.test.ts.
+
+import { openCpu } from '../../src/device/cpu/cpu.ts'
+import type { Device } from '../../src/device/device.ts'
+import { openNull } from '../../src/device/null/null.ts'
+import { openReference } from '../../src/device/reference/reference.ts'
+import { webgpu } from '../../src/device/webgpu/webgpu.ts'
+import { missingGpu } from '../device/missing.ts'
+
+export interface DeviceLine {
+  readonly open: () => Promise<Device>
+  /** false: kernels are compiled and commands checked, but nothing is computed */
+  readonly runs?: false
+  /** why it cannot be tested here */
+  readonly missing?: () => Promise<string | undefined>
+}
+
+export const DEVICES = {
+  'reference': { open: async () => openReference() },
+  'null': { open: async () => openNull(), runs: false },
+  'null with 8x8 tiles': { open: async () => openNull({ subgroup: 32, tiles: true, f16: true }), runs: false },
+  'cpu': { open: () => openCpu() },
+  'cpu on one thread': { open: () => openCpu({ threads: 1 }) },
+  'webgpu': { open: () => webgpu.open(), missing: missingGpu },
+} as const satisfies Record<string, DeviceLine>

@@ -1,0 +1,4 @@
+import { DEVICES } from './devices.ts'
+import { testConformance } from './suite.ts'
+
+testConformance('reference', DEVICES.reference)
