@@ -10,6 +10,8 @@ export interface Probe {
   readonly reason?: string
   /** names adapter and driver, so that a remembered verdict is not used for another one */
   readonly key: string
+  /** what would make it faster, and how to get that */
+  readonly faster?: string
   /** true for a GPU that is emulated on the CPU: right, and slow */
   readonly software?: boolean
 }

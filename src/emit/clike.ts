@@ -11,6 +11,7 @@ import { displacement } from '../ir/displacement.ts'
 import { findLive, idOf } from './live.ts'
 import { Names } from './name.ts'
 import { BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, within } from './text.ts'
+import { wrap } from './wrap.ts'
 
 /** One element, or `width` consecutive elements, of a buffer or a shared array. */
 export interface Access {
@@ -196,7 +197,7 @@ class Writer implements Speaker {
   }
 
   #line(text: string): void {
-    for (const line of text.split('\n')) this.#lines.push(line === '' ? '' : '  '.repeat(this.#indent) + line)
+    for (const line of text.split('\n')) this.#lines.push(...wrap(line, 2 * this.#indent))
   }
 
   #inside(block: Node | undefined): void {

@@ -65,6 +65,15 @@ function lanesText(to: DType, from: DType, what: string, parts: readonly Text[])
   return `${typeName(to)}(${lanes.join(', ')})`
 }
 
+/** The sum of a product's elements is a dot product; any other sum is a helper. */
+const hsum: Spelling = (node, speaker) => {
+  const from = operand(node)
+  if (from.op === 'mul' && isFloat(node.dtype)) return call('dot')(from, speaker)
+  const name = `sum_${from.dtype}`
+  speaker.need(name)
+  return call(name)(node, speaker)
+}
+
 const shift = (operator: string): Spelling => (node, speaker) => {
   const count = constantOf(operand(node, 1))
   const left = speaker.say(operand(node)) // alone gives the type
@@ -115,7 +124,7 @@ const spell = {
   cast, bitcast: reinterpret, splat: construct, vec: construct,
   extract: (node, speaker) => atom(lane(speaker.say(operand(node)), Number(node.arg))),
   slice: (node, speaker) => regroup(node, speaker, `slice${String(node.arg)}`),
-  join: (node, speaker) => regroup(node, speaker, 'join'),
+  join: (node, speaker) => regroup(node, speaker, 'join'), hsum,
   unpackU8: (node, speaker) => atom(`uint4(as_type<uchar4>(${speaker.say(operand(node)).text}))`),
   unpackI8: (node, speaker) => atom(`int4(as_type<char4>(${speaker.say(operand(node)).text}))`),
   packI8: (node, speaker) => atom(`as_type<uint>(${operand(node).dtype === 'i32x4' ? 'char4' : 'uchar4'}(${speaker.say(operand(node)).text}))`),
@@ -284,7 +293,7 @@ function tableLine({ name, dtype, values }: Table): string {
   return `constant ${typeName(dtype)} ${name}[${values.length}] = { ${items.join(', ')} };`
 }
 
-/** A helper function that a body asked for by name: regrouped lanes, guarded division, saturating conversion. */
+/** A helper function that a body asked for by name: regrouped lanes, sums of lanes, guarded division, saturating conversion. */
 function helper(name: string): string[] {
   const [what = '', dtype = 'i32', to = 'i32'] = name.split('_') as [string, DType, DType]
   if (what === 'join' || what.startsWith('slice')) {
@@ -294,6 +303,10 @@ function helper(name: string): string[] {
   }
   const type = typeName(dtype)
   const width = widthOf(dtype)
+  if (what === 'sum') {
+    const total = width === 2 ? 'v.x + v.y' : '(v.x + v.y) + (v.z + v.w)'
+    return [`inline ${typeName(scalarOf(dtype))} ${name}(${type} v) {`, `  return ${total};`, '}']
+  }
   const signed = scalarOf(dtype) === 'i32'
   if (what === 'to') {
     const from = typeName(vector('f32', width))

@@ -77,6 +77,14 @@ const cast: Spelling = (node, speaker) => {
 
 const logic = (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling => (node, speaker) =>
   (node.dtype === 'bool' ? infix(scalarOperator, scalarLevel) : infix(operator, level))(node, speaker)
+/** The sum of a product's elements is a dot product; any other sum is a helper. */
+const hsum: Spelling = (node, speaker) => {
+  const from = operand(node)
+  if (from.op === 'mul' && isFloat(node.dtype)) return call('dot')(from, speaker)
+  speaker.need(`sum ${from.dtype}`)
+  return call(`sum_${from.dtype}`)(node, speaker)
+}
+
 /** Dot products of packed bytes exist on single words; a vector of them is a helper. */
 const dot: Spelling = (node, speaker) => {
   const [a, b, sum] = node.src.map((part) => speaker.say(part)) as [Text, Text, Text]
@@ -105,7 +113,7 @@ const spell = {
     const [condition, yes, no] = node.src.map((part) => speaker.say(part)) as [Text, Text, Text]
     return atom(`select(${no.text}, ${yes.text}, ${condition.text})`)
   },
-  cast, splat: construct, vec: construct, join: construct,
+  cast, splat: construct, vec: construct, join: construct, hsum,
   bitcast: (node, speaker) => atom(`bitcast<${typeName(node.dtype)}>(${speaker.say(operand(node)).text})`),
   extract: (node, speaker) => swizzle(speaker.say(operand(node)), Number(node.arg), 1),
   slice: (node, speaker) => swizzle(speaker.say(operand(node)), Number(node.arg), widthOf(node.dtype)),
@@ -230,7 +238,7 @@ function builtins(body: Body): string[] {
   return lines
 }
 
-/** A helper function that a body asked for: infinities, packed dots on vectors, conversion with NaN to 0. */
+/** A helper function that a body asked for: infinities, sums of lanes, packed dots on vectors, conversion with NaN to 0. */
 function helper(key: string): string[] {
   if (key === 'inf' || key === 'nan') {
     return [`fn ${key}() -> f32 {`, `  var bits = ${key === 'inf' ? '0x7f800000u' : '0x7fc00000u'};`, '  return bitcast<f32>(bits);', '}']
@@ -240,6 +248,11 @@ function helper(key: string): string[] {
     const [sum, word] = [name as DType, vector('u32', widthOf(name as DType))].map(typeName) as [string, string]
     const parts = AXES.slice(0, widthOf(name as DType)).map((axis) => `dot4I8Packed(a.${axis}, b.${axis})`)
     return [`fn dot_${name}(a: ${word}, b: ${word}) -> ${sum} {`, `  return ${sum}(${parts.join(', ')});`, '}']
+  }
+  if (verb === 'sum') {
+    const dtype = name as DType
+    const total = widthOf(dtype) === 2 ? 'v.x + v.y' : '(v.x + v.y) + (v.z + v.w)'
+    return [`fn sum_${dtype}(v: ${typeName(dtype)}) -> ${typeName(scalarOf(dtype))} {`, `  return ${total};`, '}']
   }
   const to = key.slice(3) as DType
   const [type, bits, from] = [to, vector('u32', widthOf(to)), vector('f32', widthOf(to))].map(typeName) as [string, string, string]

@@ -77,7 +77,7 @@ export function attentionBlock(caps: Caps, params: AttentionParams): Work {
         const keys = own.map((key) => staged.at(key.mul(pitch).add(d)))
         mine.forEach(({ index }, r) => {
           const query = queries.at(index.mul(fours).add(d))
-          keys.forEach((key, i) => dots[r]![i]!.set(key.fma(query, dots[r]![i]!.get())))
+          keys.forEach((key, i) => dots[r]![i]!.set(dots[r]![i]!.get().add(key.mul(query))))
         })
       })
       const scored = mine.map(({ index, first, last }, r) => own.map((key, i) => {
@@ -109,7 +109,7 @@ export function attentionBlock(caps: Caps, params: AttentionParams): Work {
         mine.forEach(({ index, sum, results }) => {
           const weight = weights.at(index.mul(KEYS).add(j))
           sum.set(sum.get().add(weight))
-          results.forEach((result, i) => result.set(values[i]!.fma(weight, result.get())))
+          results.forEach((result, i) => result.set(result.get().add(values[i]!.mul(weight))))
         })
       })
       k.barrier()

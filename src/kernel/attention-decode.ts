@@ -79,7 +79,7 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
         const at = k.let('at', start.add(j.min(to.sub(1))).mul(fours))
         const products = query.map((four, i) => [four, cache.four(p.keys, at.add(place(part, i, plan)[0]))] as const)
         const [[a, b], ...rest] = products as [typeof products[0], ...typeof products]
-        let dot: Value<'f32'> = rest.reduce((total, [c, d]) => c.fma(d, total), a.mul(b)).hsum()
+        let dot: Value<'f32'> = rest.reduce((total, [c, d]) => total.add(c.mul(d)), a.mul(b)).hsum()
         for (let mask = 1; mask < team; mask *= 2) dot = dot.add(k.subShuffleXor(dot, mask))
         const exists = k.let('exists', j.lt(to))
         return { at, exists, score: k.let('score', exists.select(capped(k, dot, params, p.softcap), LOWEST)) }
@@ -91,7 +91,7 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
       sum.set(weights.reduce((all, weight) => all.add(weight), sum.get().mul(decay)))
       results.forEach((result, i) => {
         const values = keys.map(({ at }) => cache.four(p.values, at.add(place(part, i, plan)[0])))
-        result.set(values.reduce((all, value, ahead) => value.fma(weights[ahead]!, all), result.get().mul(decay)))
+        result.set(values.reduce((all, value, ahead) => all.add(value.mul(weights[ahead]!)), result.get().mul(decay)))
       })
     })
 
@@ -161,11 +161,11 @@ function mergeParts(
   k.for({ name: 'g', to: count }, (g) => best.set(best.get().max(top(g))))
   const highest = k.let('highest', best.get())
   const all = k.var('all', k.const('f32', 0))
-  k.for({ name: 'g', to: count }, (g) => all.set(sum(g).fma(top(g).sub(highest).exp(), all.get())))
+  k.for({ name: 'g', to: count }, (g) => all.set(all.get().add(sum(g).mul(top(g).sub(highest).exp()))))
   const total = k.let('total', all.get())
   k.for({ name: 'i', from: k.lane, to: fours, step: lanes }, (i) => {
     const value = k.var('value', k.const('f32', 0).splat(4))
-    k.for({ name: 'g', to: count }, (g) => value.set(part(g, i).fma(top(g).sub(highest).exp(), value.get())))
+    k.for({ name: 'g', to: count }, (g) => value.set(value.get().add(part(g, i).mul(top(g).sub(highest).exp()))))
     write(i, value.get(), total)
   })
   return { best: highest, sum: total }

@@ -1,12 +1,11 @@
-// The cpu device: kernels as WebAssembly with SIMD on worker threads, over one shared memory. Needs no driver and no
-// compiler; without shared memory it runs on this thread.
+// The cpu device: native kernels where the library was built, else WebAssembly with SIMD on worker threads, which needs no driver
+// and no compiler. Which of them runs (runtime.ts) is chosen when it is opened.
 //
 // Everything that touches buffers is a job, and jobs run in the order of the calls: also writes and reads that come while work
 // is under way. So memory of a freed buffer may be given out again at once; only what goes back to the heap waits.
 
 import type { Caps } from '../../base/caps.ts'
-import { IngotError, isIngotError } from '../../base/error.ts'
-import { emitWasm } from '../../emit/wasm/emit.ts'
+import { IngotError } from '../../base/error.ts'
 import { type WasmFeatures, detectWasm } from '../../emit/wasm/features.ts'
 import { hashKernel } from '../../ir/hash.ts'
 import type { Kernel } from '../../ir/kernel.ts'
@@ -14,82 +13,99 @@ import { type Checked, checkCommands, checkKernel, checkSize, checkTransfer, che
 import { type BufferHandle, type ByteRange, type Command, type Device, type Program, type Recording, emptyStats } from '../device.ts'
 import type { DeviceFactory, OpenOptions, Probe } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
-import { BufferTable, type Entry } from '../table.ts'
-import type { Executor } from './executor.ts'
-import { Heap } from './heap.ts'
-import { Inline } from './inline.ts'
-import { type CpuProgram, type Plan, encodePlan } from './plan.ts'
-import { Pool } from './pool.ts'
+import { BufferTable } from '../table.ts'
+import type { Found } from './native.ts'
+import type { Runtime, Work } from './runtime.ts'
 import { countThreads } from './thread-count.ts'
+import { isNode } from './thread.ts'
+import { WasmRuntime, describeWasm } from './wasm-runtime.ts'
 
 export interface CpuOptions extends OpenOptions {
-  /** less than the engine has, for tests: `threads: false` means no shared memory */
+  /** `wasm`, or an instruction set of the native library (level.ts); default: INGOT_CPU, else the best there is */
+  readonly level?: string
+  /** where the native libraries are, if not where set-up puts them */
+  readonly libraries?: string
+  /** less than the engine has, for tests: `threads: false` means no shared memory; no native library then */
   readonly features?: WasmFeatures
 }
 
+const WASM = 'wasm'
+
 export const cpu: DeviceFactory = {
   name: 'cpu',
-  about: 'WebAssembly SIMD on worker threads: runs everywhere',
+  about: 'native kernels where they are built, WebAssembly SIMD on worker threads everywhere else',
   probe: async (): Promise<Probe> => {
     const features = await detectWasm()
-    const detail = describe(features, features.threads ? await countThreads() : 0)
+    const threads = features.threads ? await countThreads() : 0
+    const { native, reason } = await findLibrary({})
+    if (native !== undefined) {
+      const { describeNative } = await import('./native-runtime.ts')
+      const detail = describeNative(native, threads)
+      return { available: true, detail, key: `${detail} ${native.key}` }
+    }
+    const detail = describeWasm(features, threads)
     const key = `wasm ${typeof process === 'undefined' ? navigator.userAgent : process.versions['v8']} ${detail}`
-    return features.simd && features.bulk ? { available: true, detail, key } : { available: false, detail, key, reason: 'the engine has no WebAssembly SIMD' }
+    if (!features.simd || !features.bulk) return { available: false, detail, key, reason: 'the engine has no WebAssembly SIMD' }
+    return { available: true, detail, key, ...(isNode() && levelAsked() !== WASM ? { faster: `${reason}` } : {}) }
   },
   open: openCpu,
 }
 
-export async function openCpu({ threads, features = undefined }: CpuOptions = {}): Promise<Device> {
-  const found = features ?? await detectWasm()
+export async function openCpu(options: CpuOptions = {}): Promise<Device> {
+  const { threads } = options
+  const found = options.features ?? await detectWasm()
   if (!found.simd || !found.bulk) throw new IngotError('device-unavailable', 'the engine has no WebAssembly SIMD', { op: 'cpu' })
   if (threads !== undefined && (!Number.isInteger(threads) || threads < 1)) {
     throw new IngotError('bad-argument', 'bad number of threads', { op: 'cpu', got: threads, wanted: 'a whole number from 1' })
   }
-  return new CpuDevice(found, found.threads ? threads ?? await countThreads() : 0)
+  const count = found.threads ? threads ?? await countThreads() : 0
+  const { native } = await findLibrary(options)
+  if (native === undefined) return new CpuDevice(new WasmRuntime(found, count))
+  const { NativeRuntime } = await import('./native-runtime.ts')
+  return new CpuDevice(new NativeRuntime(native, found, count))
 }
 
-function describe({ relaxed }: WasmFeatures, threads: number): string {
-  const how = threads === 0 ? 'on this thread' : threads === 1 ? '1 thread' : `${threads} threads`
-  return `WebAssembly ${relaxed ? 'relaxed SIMD' : 'SIMD'}, ${how}`
+/** The native library, or why there is none; one that was asked for must be there. */
+async function findLibrary({ level, libraries, features }: CpuOptions): Promise<Found> {
+  const asked = level ?? (features === undefined ? levelAsked() : WASM)
+  if (!isNode() || asked === WASM) return { reason: 'WebAssembly was asked for' }
+  const { findNative } = await import('./native.ts')
+  const found = await findNative({ level: asked, folder: libraries })
+  if (found.native !== undefined || asked === undefined) return found
+  throw new IngotError('device-unavailable', found.reason, { op: 'cpu', got: asked, hint: 'unset INGOT_CPU to take what works' })
+}
+
+function levelAsked(): string | undefined {
+  const asked = isNode() ? process.env['INGOT_CPU']?.trim().toLowerCase() : undefined
+  return asked === '' || asked === 'auto' ? undefined : asked
 }
 
 /** Bytes that `load` asks its source for at once. */
 const LOAD_CHUNK = 8 * 2 ** 20
-const SHARED_BYTES = 2 ** 20
 
-/** What a recording keeps: plans that are not running, of which there are as many as ever ran at once. */
+/** What a recording keeps: work that is not running, of which there is as much as ever ran at once. */
 interface Recorded {
-  readonly idle: Plan[]
+  readonly idle: Work[]
   disposed: boolean
 }
 
 class CpuDevice implements Device {
   readonly name = 'cpu'
-  readonly detail: string
   readonly caps: Caps
   readonly stats = emptyStats()
-  readonly #features: WasmFeatures
-  readonly #heap: Heap
-  readonly #threads: number
-  readonly #executor: Executor
+  readonly #runtime: Runtime
   readonly #table: BufferTable<number>
-  readonly #compiled = new Map<string, Promise<CpuProgram>>()
+  readonly #compiled = new Map<string, Promise<Program>>()
   readonly #programs = new Set<Program>()
   readonly #ground
   /** settles when all that was submitted until now is done */
   #last: Promise<unknown> = Promise.resolve()
-  #scratch = { at: 0, stride: 0 }
   #closed = false
 
-  constructor(features: WasmFeatures, threads: number) {
-    const heap = new Heap(features.threads)
-    this.detail = describe(features, threads)
-    this.#features = features
-    this.#heap = heap
-    this.#threads = Math.max(threads, 1)
-    this.#executor = threads > 0 ? new Pool(heap, threads) : new Inline(heap)
-    this.caps = capsOf(heap.mostBytes, this.#threads)
-    const table = new BufferTable<number>({ create: (bytes) => heap.alloc(bytes), destroy: (at) => this.#freeLater(at) }, this.stats)
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+    this.caps = runtime.caps
+    const table = new BufferTable<number>({ create: (bytes) => runtime.alloc(bytes, 'alloc'), destroy: (at) => this.#freeLater(at) }, this.stats)
     this.#table = table
     this.#ground = {
       caps: this.caps,
@@ -98,6 +114,8 @@ class CpuDevice implements Device {
       owns: (program: Program) => this.#programs.has(program),
     }
   }
+
+  get detail(): string { return this.#runtime.detail }
 
   alloc(bytes: number): BufferHandle {
     this.#open('alloc')
@@ -108,17 +126,22 @@ class CpuDevice implements Device {
   async load(range: ByteRange): Promise<BufferHandle> {
     this.#open('load')
     checkSize('load', range.bytes, this.caps)
-    const at = this.#heap.alloc(range.bytes, 'load')
+    const mapped = await this.#runtime.map(range)
+    if (mapped !== undefined) {
+      if (!this.#closed) return this.#table.adopt(mapped, range.bytes).handle
+      this.#open('load')
+    }
+    const at = this.#runtime.alloc(range.bytes, 'load')
     try {
       for (let done = 0; done < range.bytes;) {
         const bytes = await range.read(done, Math.min(LOAD_CHUNK, range.bytes - done))
         if (bytes.length === 0) throw new IngotError('bad-file', 'the range ended early', { op: 'load', got: done, wanted: range.bytes })
         this.#open('load')
-        this.#heap.bytes.set(bytes, at + done)
+        this.#runtime.write(at + done, bytes)
         done += bytes.length
       }
     } catch (error) {
-      this.#heap.free(at)
+      this.#freeLater(at)
       throw error
     }
     this.stats.bytesWritten += range.bytes
@@ -175,10 +198,10 @@ class CpuDevice implements Device {
   record(commands: readonly Command[]): Recording {
     this.#open('record')
     return new CheckedRecording<number, Recorded>(commands, this.#ground,
-      (checked) => ({ idle: [encodePlan(this.#heap, checked, this.#threads)], disposed: false }),
+      (checked) => ({ idle: [this.#runtime.encode(checked)], disposed: false }),
       (recorded) => {
         recorded.disposed = true
-        for (const { block } of recorded.idle.splice(0)) if (!this.#closed) this.#heap.free(block)
+        for (const work of recorded.idle.splice(0)) this.#release(work)
       })
   }
 
@@ -194,12 +217,12 @@ class CpuDevice implements Device {
     recording.check(this.#ground)
     this.stats.submissions++
     const { extra, checked } = recording
-    const plan = extra.idle.pop() ?? encodePlan(this.#heap, checked, this.#threads)
+    const ready = extra.idle.pop() ?? this.#runtime.encode(checked)
     try {
-      return await this.#run(plan)
+      return await this.#run(ready)
     } finally {
-      if (extra.disposed) this.#heap.free(plan.block)
-      else extra.idle.push(plan)
+      if (extra.disposed) this.#release(ready)
+      else extra.idle.push(ready)
     }
   }
 
@@ -212,8 +235,8 @@ class CpuDevice implements Device {
     if (this.#closed) return
     this.#closed = true
     await this.#last
-    await this.#executor.close()
     this.#table.close()
+    await this.#runtime.close()
     this.#compiled.clear()
     this.#programs.clear()
   }
@@ -222,85 +245,45 @@ class CpuDevice implements Device {
     return this.close()
   }
 
-  /** The module is compiled here once; threads that load the same bytes share the engine's code. */
-  async #compile(kernel: Kernel, key: string): Promise<CpuProgram> {
-    const { bytes, tables, scratchBytes } = emitWasm(kernel, this.#features)
-    try {
-      await WebAssembly.compile(bytes)
-    } catch (cause) {
-      if (isIngotError(cause)) throw cause
-      throw new IngotError('compile-failed', `the engine refuses the module: ${(cause as Error).message}`, { op: kernel.name, cause })
-    }
+  async #compile(kernel: Kernel, key: string): Promise<Program> {
+    const program = await this.#runtime.compile(kernel, key)
     this.#open('compile')
     this.stats.compiles++
-    const program = {
-      kernel, key, number: this.#programs.size, code: this.#place(bytes), codeBytes: bytes.length,
-      tables: tables.length === 0 ? 0 : this.#place(tables), scratchBytes,
-    }
     this.#programs.add(program)
     return program
   }
 
-  #place(bytes: Uint8Array): number {
-    const at = this.#heap.alloc(bytes.length, 'compile')
-    this.#heap.bytes.set(bytes, at)
-    return at
-  }
-
-  /** A write while work is under way: the bytes wait in memory of their own for their turn. */
-  #writeLater(entry: Entry<number>, offset: number, bytes: Uint8Array): void {
-    const staged = this.#heap.alloc(bytes.length, 'write')
-    this.#heap.bytes.set(bytes, staged)
-    const from = { entry: { ...entry, memory: staged }, offset: 0, bytes: bytes.length }
-    const done = this.#runOnce([{ kind: 'copy', from, to: { entry, offset, bytes: bytes.length } }])
-    // a device that is lost tells so when work is submitted or read
-    void done.catch(() => {}).finally(() => this.#heap.free(staged))
-  }
-
   async #runOnce(commands: readonly Checked<number>[]): Promise<Uint8Array[]> {
-    const plan = encodePlan(this.#heap, commands, this.#threads)
+    const work = this.#runtime.encode(commands)
     try {
-      return await this.#run(plan)
+      return await this.#run(work)
     } finally {
-      this.#heap.free(plan.block)
+      this.#release(work)
     }
   }
 
-  async #run({ entries, count, reads, dispatches, scratchBytes }: Plan): Promise<Uint8Array[]> {
-    this.stats.dispatches += dispatches
-    this.#needScratch(scratchBytes)
-    const done = this.#executor.run({ entries, count, scratch: this.#scratch.at, scratchStride: this.#scratch.stride })
+  async #run(work: Work): Promise<Uint8Array[]> {
+    this.stats.dispatches += work.dispatches
+    const done = this.#runtime.run(work)
     this.#last = Promise.allSettled([this.#last, done])
     await done
-    return reads.map(({ at, bytes }) => {
+    return work.reads.map(({ at, bytes }) => {
       this.stats.bytesRead += bytes
-      return this.#heap.copy(at, bytes)
+      return this.#runtime.read(at, bytes)
     })
   }
 
-  /** Makes the threads' own memory large enough; jobs that were posted keep what they have. */
-  #needScratch(bytes: number): void {
-    if (bytes <= this.#scratch.stride) return
-    const stride = Math.ceil(bytes / 4096) * 4096
-    const at = this.#heap.alloc(stride * this.#threads, 'submit')
-    if (this.#scratch.stride > 0) this.#freeLater(this.#scratch.at)
-    this.#scratch = { at, stride }
+  #release(work: Work): void {
+    if (!this.#closed) this.#runtime.release(work)
   }
 
   /** Gives memory back once no job that was posted can touch it. */
   #freeLater(at: number): void {
-    if (this.#executor.pending === 0) this.#heap.free(at)
-    else void this.#last.then(() => this.#heap.free(at))
+    if (this.#runtime.pending === 0) this.#runtime.free(at)
+    else void this.#last.then(() => { if (!this.#closed) this.#runtime.free(at) })
   }
 
   #open(op: string): void {
     if (this.#closed) throw new IngotError('closed', 'the cpu device was closed', { op })
-  }
-}
-
-function capsOf(bufferBytes: number, threads: number): Caps {
-  return {
-    lanes: 1, subgroup: 0, tiles: false, f16: false, width: 4, dot: true, parallel: threads, sharedBytes: SHARED_BYTES,
-    bufferBytes, bindingBytes: bufferBytes, bindings: 64, grid: 2 ** 31 - 1, alignment: 64,
   }
 }

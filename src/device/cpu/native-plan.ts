@@ -1,6 +1,7 @@
 // Commands as a plan of the native runtime (native/cpu/runtime.h): written into the heap, where the library reads it. One
 // allocation holds the plan, its commands, the arguments of each dispatch, and room for the bytes to be read back.
 
+import { IngotError } from '../../base/error.ts'
 import { buffersOf } from '../../ir/kernel.ts'
 import type { Bound, Checked } from '../check.ts'
 import type { Program } from '../device.ts'
@@ -32,6 +33,7 @@ export interface NativeGround {
 const CHUNKS = 8
 /** Bytes of a copy or fill that are worth another thread. */
 const COPY_CHUNK = 65536
+const MOST_GROUPS = 2 ** 31 - 1
 const POINTER = 8
 const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
@@ -44,8 +46,13 @@ export function encodeNative(ground: NativeGround, commands: readonly Checked<nu
   const head = PLAN_BYTES + commands.length * COMMAND_BYTES
   const block = ground.heap.alloc(head + argsSize + readSize, 'submit')
   const encoder = new Encoder(ground, block, block + head)
-  for (const command of commands) encoder.add(command)
-  return encoder.finish()
+  try {
+    for (const command of commands) encoder.add(command)
+    return encoder.finish()
+  } catch (error) {
+    ground.heap.free(block)
+    throw error
+  }
 }
 
 interface Fields { readonly kind: number; readonly total: number; readonly chunk: number; readonly what: number; readonly where: number; readonly uniforms: number; readonly grid: readonly number[] }
@@ -109,6 +116,9 @@ class Encoder {
   #dispatch({ program, buffers, uniforms, grid }: Dispatch): void {
     const total = grid[0] * grid[1] * grid[2]
     if (total === 0) return
+    if (total > MOST_GROUPS) {
+      throw new IngotError('too-large', 'too many workgroups for this device', { op: program.kernel.name, got: [...grid], wanted: `at most ${MOST_GROUPS} in all` })
+    }
     const { kernel, native } = program as NativeProgram
     const pointers = this.#take(buffers.length * POINTER)
     buffers.forEach((bound, index) => setWide(this.#words, pointers + index * POINTER, this.#address(bound)))

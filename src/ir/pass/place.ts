@@ -143,14 +143,14 @@ class Plan {
   }
 }
 
-/** Where expressions, taken from the leaves up, become too deep. */
-function findDeep(ascending: readonly Node[]): Set<Node> {
+/** Where expressions, taken from the leaves up, become too deep; those that the author named start anew. */
+function findDeep(ascending: readonly Node[], hints: ReadonlyMap<Node, string>): Set<Node> {
   const deep = new Set<Node>()
   const depth = new Map<Node, number>()
   for (const node of ascending) {
     const own = 1 + Math.max(-1, ...node.src.map((child) => depth.get(child) ?? 0))
     if (own >= DEEPEST) deep.add(node)
-    depth.set(node, own >= DEEPEST ? 0 : own)
+    depth.set(node, own >= DEEPEST || hints.has(node) ? 0 : own)
   }
   return deep
 }

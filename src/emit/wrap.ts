@@ -1,0 +1,35 @@
+// Long statements on several lines: broken before an operator or after a comma, where the parentheses are least deep. Knows no
+// language but that text in brackets belongs together; lines that begin with `#` are left alone.
+
+const COLUMNS = 116
+const OPERATORS = [' + ', ' - ', ' * ', ' | ', ' && ', ' || ', ' ? ', ' : ']
+
+/** The lines of a statement, indented by `indent` columns; the second and later ones by four more. */
+export function wrap(statement: string, indent: number): string[] {
+  const lines: string[] = []
+  let rest = statement
+  let lead = ' '.repeat(indent)
+  while (lead.length + rest.length > COLUMNS && !rest.startsWith('#')) {
+    const at = breakOf(rest, COLUMNS - lead.length)
+    if (at === undefined) break
+    lines.push(lead + rest.slice(0, at).trimEnd())
+    rest = rest.slice(at).trimStart()
+    lead = ' '.repeat(indent + 4)
+  }
+  lines.push(rest === '' ? '' : lead + rest)
+  return lines
+}
+
+/** The best place to break before column `most`: least deep, then latest; none in the first third, where little would be gained. */
+function breakOf(text: string, most: number): number | undefined {
+  let depth = 0
+  let best: { at: number; depth: number } | undefined
+  for (let at = 0; at < Math.min(most, text.length); at++) {
+    const char = text[at]!
+    if ('([{'.includes(char)) depth++
+    else if (')]}'.includes(char)) depth--
+    const here = char === ',' && text[at + 1] === ' ' ? at + 1 : OPERATORS.some((operator) => text.startsWith(operator, at)) ? at : undefined
+    if (here !== undefined && here > most / 3 && (best === undefined || depth <= best.depth)) best = { at: here, depth }
+  }
+  return best?.at
+}
