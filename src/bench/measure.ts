@@ -59,6 +59,9 @@ function tokenCount(work: Workload): number {
 }
 
 const PROBE = { samples: 3, sampleMs: 20, workloadMs: 5000 } as const
+const GLANCE = { ...PROBE, samples: 1 }
+/** Settings that are this many times slower at first sight are looked at no further. */
+const HOPELESS = 2
 
 /** The settings that a side is fastest with, over all probes together (geometric mean). Leaves the side open with some of them. */
 export async function findBest(
@@ -67,16 +70,25 @@ export async function findBest(
 ): Promise<Settings> {
   const [first = {}, ...others] = candidates
   if (others.length === 0 || probes.length === 0) return first
-  let best = { settings: first, score: -Infinity }
+  let best = { settings: first, score: -Infinity, glance: -Infinity }
   for (const settings of candidates) {
     await side.ask('open', { model: model.path, context: model.context, settings })
-    let score = 0
-    for (const work of probes) {
-      const [samples = []] = await sampleInTurns([side], work, PROBE, source)
-      score += Math.log(median(samples.map(({ tokensPerSecond }) => tokensPerSecond)))
+    const glance = await score(side, probes.slice(0, 1), GLANCE, source)
+    if (glance > best.glance - Math.log(HOPELESS)) {
+      const found = await score(side, probes, PROBE, source)
+      if (found > best.score) best = { settings, score: found, glance }
     }
-    if (score > best.score) best = { settings, score }
     tick()
   }
   return best.settings
+}
+
+/** The sum of the logarithms of the speeds. */
+async function score(side: Side, probes: readonly Workload[], effort: typeof GLANCE, source: Source): Promise<number> {
+  let sum = 0
+  for (const work of probes) {
+    const [samples = []] = await sampleInTurns([side], work, effort, source)
+    sum += Math.log(median(samples.map(({ tokensPerSecond }) => tokensPerSecond)))
+  }
+  return sum
 }

@@ -1,8 +1,8 @@
 // What a bench found, as data and as a table for people. A difference that the noise could have made is called none.
 
-import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
 import { basename } from 'node:path'
-import type { Settings, SideInfo } from './side.ts'
+import type { Machine } from './machine.ts'
+import type { Idle, Settings, SideInfo } from './side.ts'
 import { type Comparison, compare, summarize } from './statistics.ts'
 
 export interface Measure {
@@ -16,15 +16,15 @@ export interface Measure {
 export interface SideReport extends SideInfo {
   /** the best of those tried, by kind of work */
   readonly settings: { readonly prefill?: Settings; readonly decode?: Settings }
-  /** CPU time while it waited, as a share of the time */
-  readonly idleShare: number
+  /** CPU time while it waited */
+  readonly idle: Idle
 }
-
-export interface Machine { readonly cpu: string; readonly cores: number; readonly memoryBytes: number; readonly system: string; readonly node: string }
 
 export interface Report {
   readonly date: string
   readonly machine: Machine
+  /** share of all cores that other programs used, before or after: the larger */
+  readonly busy: number
   readonly model: { readonly path: string; readonly name: string; readonly bytes: number; readonly trainedContext: number }
   readonly seed: number
   readonly context: number
@@ -34,13 +34,6 @@ export interface Report {
   readonly output: { readonly hash: string; readonly agree?: number; readonly of?: number }
   /** workloads that do not fit the context */
   readonly left: readonly string[]
-}
-
-export function describeMachine(): Machine {
-  return {
-    cpu: cpus()[0]?.model.trim() ?? 'unknown', cores: availableParallelism(), memoryBytes: totalmem(),
-    system: `${platform()} ${arch()}`, node: process.versions.node,
-  }
 }
 
 /** More tokens per second are better; less time and memory are. */
@@ -58,8 +51,11 @@ export function toJson(report: Report): object {
   return { ...report, measures }
 }
 
-/** A side that was this busy while it waited disturbed the other one. */
-const BUSY = 0.05
+/** A side that used this share of a core while it waited disturbed the other one. */
+const RESTLESS = 0.05
+const TOO_SHORT = 1000 // milliseconds of waiting, of which a garbage collection would be a large share
+/** With this share of the machine in use by others, threads that wait for each other wait long: no result is to be believed. */
+const BUSY = 0.1
 
 export function showReport(report: Report): string {
   const { model, machine, sides, measures, output, left } = report
@@ -81,9 +77,10 @@ export function showReport(report: Report): string {
     `output ${output.hash}${output.agree === undefined ? '' : `; the first ${output.agree} of ${output.of} tokens are the same on both sides`}`,
   ]
   if (left.length > 0) lines.push(`left out, because the context of the model is ${model.trainedContext}: ${left.join(', ')} (--ctx allows more)`)
-  for (const { name, idleShare } of sides) {
-    if (idleShare > BUSY) lines.push(`warning: ${name} used ${Math.round(idleShare * 100)} % of a core while it waited, which slows the other side`)
+  for (const { name, idle: { cpuMs, ms } } of peer === undefined ? [] : sides) {
+    if (ms > TOO_SHORT && cpuMs > RESTLESS * ms) lines.push(`warning: ${name} used ${percent(cpuMs / ms)} of a core while it waited, which slows the other side`)
   }
+  if (report.busy > BUSY) lines.push(`warning: other programs used ${percent(report.busy)} of the machine; measure again when it is quiet`)
   return `${lines.join('\n')}\n`
 }
 
@@ -101,8 +98,13 @@ function showSettings(settings: Settings = {}): string {
   ].filter((part) => part !== '').join(', ')
 }
 
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}
+
 function wordFor(unit: Measure['unit'], found: Comparison | undefined): string {
-  if (found === undefined || found.verdict === 'same within noise') return found?.verdict ?? ''
+  if (found === undefined) return ''
+  if (found.verdict === 'same within noise') return Number.isFinite(found.noise) ? found.verdict : 'too few samples to tell'
   const [better, worse] = unit === 'bytes' ? ['smaller', 'larger'] : ['faster', 'slower']
   return found.verdict === 'better' ? better : worse
 }
@@ -110,7 +112,7 @@ function wordFor(unit: Measure['unit'], found: Comparison | undefined): string {
 /** `107 tok/s ±2 %` */
 export function showSamples(samples: readonly number[], unit: Measure['unit']): string {
   const { median, noise } = summarize(samples)
-  const spread = Number.isFinite(noise) ? ` ±${Math.round(noise * 100)} %` : ''
+  const spread = Number.isFinite(noise) ? ` ±${percent(noise)}` : ''
   return `${showValue(median, unit)}${spread}`
 }
 

@@ -7,8 +7,9 @@ import { openGguf } from '../weights/gguf.ts'
 import { metaNumber, metaString } from '../weights/gguf-meta.ts'
 import type { Choice, Contestant } from './contestant.ts'
 import { loadFresh, timeFirstToken } from './fresh.ts'
+import { describeMachine, measureBusy } from './machine.ts'
 import { type Sample, type Source, findBest, sampleInTurns } from './measure.ts'
-import { type Measure, type Report, type SideReport, describeMachine } from './report.ts'
+import { type Measure, type Report, type SideReport } from './report.ts'
 import type { Settings, Side, SideInfo } from './side.ts'
 import { type Effort, type Workload, lengthOf, nameOf, planWorkloads, randomTokens } from './workload.ts'
 
@@ -25,6 +26,8 @@ export interface BenchOptions {
 const KINDS = ['prefill', 'decode'] as const
 const PROBE_PREFILL = 128 // tokens
 const PROBE_CONTEXT = 512
+const PROBE_COUNT = 16 // tokens to decode
+const LOOK_MS = 300 // at what else the machine does
 const START_PROMPT = 8 // tokens
 const START_CONTEXT = 512
 
@@ -33,10 +36,12 @@ export async function runBench(path: string, contestants: readonly Contestant[],
   const plan = planWorkloads(options.effort, options.context ?? file.trained)
   if (plan.fits.length === 0) throw new IngotError('too-large', 'nothing fits the context', { op: 'bench', got: file.trained, hint: 'give --ctx' })
   const bench = new Bench({ path, context: Math.max(...plan.fits.map(lengthOf)) }, file.vocabulary, plan.fits, contestants, options)
+  const before = await measureBusy(LOOK_MS)
   const { sides, measures, tokens } = await bench.run()
+  const busy = Math.max(before, await measureBusy(LOOK_MS))
   return {
     date: new Date().toISOString(),
-    machine: describeMachine(),
+    machine: describeMachine(), busy,
     model: { path, name: file.name, bytes: file.bytes, trainedContext: file.trained },
     seed: options.seed, context: bench.context, sides, measures,
     output: { hash: createHash('sha256').update(tokens[0].join(',')).digest('hex').slice(0, 12), ...agreement(tokens) },
@@ -75,7 +80,7 @@ class Bench {
       for (const kind of KINDS) await this.#measureKind(kind, sides, infos[0]?.gpu === true, settings)
       for (const [i, info] of infos.entries()) {
         const { cpuMs = 0, ms = 0 } = sides[i]?.idle ?? {}
-        found.push({ ...info, settings: settings[i] ?? {}, idleShare: ms === 0 ? 0 : cpuMs / ms })
+        found.push({ ...info, settings: settings[i] ?? {}, idle: { cpuMs, ms } })
       }
     } finally {
       await Promise.all(sides.map((side) => side.close()))
@@ -159,7 +164,7 @@ class Bench {
 /** Settings are judged by one prompt, or by an empty and a filled context. */
 function probesOf(works: readonly Workload[]): Workload[] {
   const prefill = works.filter((work) => work.kind === 'prefill' && work.tokens <= PROBE_PREFILL).slice(-1)
-  const decode = works.filter((work) => work.kind === 'decode' && work.context <= PROBE_CONTEXT)
+  const decode = works.flatMap((work) => (work.kind === 'decode' && work.context <= PROBE_CONTEXT ? { ...work, count: Math.min(work.count, PROBE_COUNT) } : []))
   return [...prefill, ...decode].length === 0 ? works.slice(0, 1) : [...prefill, ...decode]
 }
 

@@ -85,8 +85,10 @@ class ChildSide implements Side {
     child.on('message', (message) => this.#receive(message as Message))
     this.#gone = new Promise<void>((resolve) => {
       child.once('error', (error) => { this.#fail(error.message); resolve() })
-      child.once('close', (code, by) => { this.#fail(`the process ended (${by ?? code})`); resolve() })
+      child.once('exit', () => resolve())
     })
+    // After the last of stderr; Node emits it only where the child ends by itself, not after our disconnect().
+    child.once('close', (code, by) => this.#fail(`the process ended (${by ?? code})`))
   }
 
   get idle(): Idle { return this.#idle }

@@ -122,6 +122,11 @@ export interface KernelSpec<P extends Readonly<Record<string, ParamSpec>>> {
   readonly workgroup?: readonly [x: number, y?: number, z?: number]
   /** lanes of a subgroup, if the kernel uses subgroup operations or tiles */
   readonly subgroup?: number
+  /**
+   * For kernels of the library: whatever decides the body besides the name, the parameters, the workgroup and the subgroup. The body
+   * is then written only when somebody needs it, and these stand for it in caches. A test holds the promise against the bodies.
+   */
+  readonly variant?: string
 }
 
 /** Writes a kernel by running `body` once, and verifies it. */
@@ -129,12 +134,47 @@ export function kernel<const P extends Readonly<Record<string, ParamSpec>>>(
   name: string, spec: KernelSpec<P>, body: (params: Handles<P>, k: Scope) => void,
 ): Kernel {
   const [x, y = 1, z = 1] = spec.workgroup ?? [1]
-  const author = new Author(name, [x, y, z])
-  const handles = Object.entries(spec.params).map(([key, param]) => [key, author.param(key, param)] as const)
-  body(Object.fromEntries(handles) as Handles<P>, author as unknown as Scope)
-  const written = author.finish(spec.subgroup ?? 0)
-  verify(written)
-  return written
+  const write = (): Kernel => {
+    const author = new Author(name, [x, y, z])
+    const handles = Object.entries(spec.params).map(([key, param]) => [key, author.param(key, param)] as const)
+    body(Object.fromEntries(handles) as Handles<P>, author as unknown as Scope)
+    const written = author.finish(spec.subgroup ?? 0)
+    verify(written)
+    return written
+  }
+  return spec.variant === undefined ? write() : new LazyKernel(name, spec, [x, y, z], write)
+}
+
+/** A kernel whose body is written when first asked for. */
+class LazyKernel implements Kernel {
+  readonly name: string
+  readonly key: string
+  readonly params: readonly (BufferParam | UniformParam)[]
+  readonly workgroup: readonly [number, number, number]
+  readonly subgroup: number
+  readonly #write: () => Kernel
+  #kernel: Kernel | undefined
+
+  constructor(name: string, spec: KernelSpec<Readonly<Record<string, ParamSpec>>>, workgroup: readonly [number, number, number], write: () => Kernel) {
+    this.name = name
+    this.workgroup = workgroup
+    this.subgroup = spec.subgroup ?? 0
+    this.params = Object.entries(spec.params).map(([key, param]) => (param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false }))
+    this.key = JSON.stringify([name, spec.params, workgroup, this.subgroup, spec.variant])
+    this.#write = write
+  }
+
+  get #written(): Kernel {
+    this.#kernel ??= this.#write()
+    if (this.#kernel.params.some((param) => param.kind === 'buffer' && param.atomic)) {
+      throw new IngotError('bad-kernel', 'a kernel with atomics cannot have a variant', { op: this.name })
+    }
+    return this.#kernel
+  }
+
+  get shared(): readonly SharedArray[] { return this.#written.shared }
+  get body(): Node { return this.#written.body }
+  get interner(): Interner { return this.#written.interner }
 }
 
 class Author implements Maker {

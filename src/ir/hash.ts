@@ -39,11 +39,11 @@ function mix(word: number): number {
 
 const known = new WeakMap<Kernel, string>()
 
-/** The hash of a kernel's printed form: independent of node ids and of the order in which nodes were made. */
+/** The hash of a kernel's key, or of its printed form: independent of node ids and of the order in which nodes were made. */
 export function hashKernel(kernel: Kernel): string {
   let hash = known.get(kernel)
   if (hash === undefined) {
-    hash = hashText(printKernel(kernel))
+    hash = hashText(kernel.key ?? printKernel(kernel))
     known.set(kernel, hash)
   }
   return hash

@@ -23,6 +23,7 @@ export function attentionSerial(caps: Caps, params: AttentionParams): Work {
   const together = headsTogether(caps, heads / kvHeads, kvHeads * rows)
   const written = kernel(`attention_${type}_v${width}_h${together}`, {
     params: { ...attentionParams('f32'), keys: buffer(type, 'read'), values: buffer(type, 'read') },
+    variant: `${width} ${together}`,
   }, (p, k) => {
     const scratch = {
       scores: k.shared('scores', 'f32', together * BLOCK), result: k.shared('result', 'f32', together * MOST_DIM),

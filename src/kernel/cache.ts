@@ -61,7 +61,7 @@ export const advance: KernelRecord<AdvanceParams> = {
   work: (caps, { count, by }) => {
     const lanes = lanesFor(caps, count)
     const written = kernel('advance', {
-      params: { x: buffer('u32', 'readwrite'), count: uniform('u32'), by: uniform('u32') }, workgroup: [lanes],
+      params: { x: buffer('u32', 'readwrite'), count: uniform('u32'), by: uniform('u32') }, workgroup: [lanes], variant: '',
     }, ({ x, count, by }, k) => {
       // Counters are few: one workgroup will do.
       k.for({ name: 'i', from: k.lane, to: count, step: lanes }, (i) => x.set(i, x.at(i).add(by)))
@@ -93,6 +93,7 @@ function cacheKernel(lanes: number, type: 'f32' | 'f16'): Kernel {
       ...(lanes === 1 ? {} : { total: uniform('u32') }),
     },
     workgroup: [lanes],
+    variant: type,
   }, (p, k) => {
     const copy = (from: Value<'u32'>, to: Value<'u32'>): void => writePair(type, p.x, p.cache as Writable<'f32' | 'u32'>, from, to)
     if (p.total === undefined) {

@@ -94,7 +94,7 @@ function gpuKernel(format: Format): Kernel {
 function cpuKernel(format: Format): Kernel {
   const { decode, element, name } = format
   const each = element === undefined ? SERIAL / CHUNK : SERIAL
-  return kernel(`gather_${name}`, { params: paramsOf(format) }, ({ table, ids, y, runs, last }, k) => {
+  return kernel(`gather_${name}`, { params: paramsOf(format), variant: 'serial' }, ({ table, ids, y, runs, last }, k) => {
     const row = k.workgroupId.x
     const source = k.let('source', ids.at(row).min(last).mul(runs))
     const target = k.let('target', row.mul(runs))

@@ -110,6 +110,11 @@ function specOf(plan: Plan, uniforms: Readonly<Record<string, number>>): Record<
   }
 }
 
+/** Everything of a plan that its kernel's body depends on. JSON has no infinities, hence the text of numbers. */
+function keyOf({ params: { expr }, rank, walks }: Plan): string {
+  return JSON.stringify([expr, rank, walks], (_, value: unknown) => (typeof value === 'number' ? String(value) : value))
+}
+
 /** What the body of a kernel is written with, from its parameters by name. */
 class Body {
   readonly #plan: Plan
@@ -200,7 +205,7 @@ function cpuWork(caps: Caps, plan: Plan, shape: readonly number[], uniforms: Rea
   const columnsEach = Math.max(CHUNK, Math.ceil(inner / (4 * caps.parallel) / CHUNK) * CHUNK)
   const rowsEach = Math.max(1, Math.floor(CHUNK / Math.max(1, inner)))
   const values = { ...uniforms, columnsEach, ...(rank > 1 ? { rows, rowsEach } : {}) }
-  const written = kernel('map', { params: specOf(plan, values) }, (p, k) => {
+  const written = kernel('map', { params: specOf(plan, values), variant: `${keyOf(plan)}, width ${caps.width}` }, (p, k) => {
     const body = new Body(plan, p, k)
     const given = p as unknown as Readonly<Record<string, Value<'u32', 'uniform'>>>
     const width = walks.includes('stride') ? 1 : caps.width

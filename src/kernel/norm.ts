@@ -61,6 +61,7 @@ function work(caps: Caps, { kind, rows, cols, eps, weight, bias }: NormParams): 
       eps: uniform('f32'),
     },
     workgroup: [lanes],
+    variant: `width ${caps.width}`,
     ...subgroupOf(caps, lanes),
   }, (p, k) => {
     const combine = combineLanes(k, caps, lanes)

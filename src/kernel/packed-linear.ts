@@ -25,6 +25,7 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
       ...(bias ? { bias: buffer('f32', 'read') } : {}),
       y: buffer('f32', 'write'), m: uniform('u32'), n: uniform('u32'), blocks: uniform('u32'), groupWords: uniform('u32'),
     },
+    variant: `${format}, width ${width}, ${columns} columns`,
   }, (p, k) => {
     const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS))
     const start = k.let('start', k.workgroupId.x.mul(p.groupWords))

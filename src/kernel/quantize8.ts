@@ -49,6 +49,7 @@ function work(caps: Caps, { n, k: inner }: Quantize8Params): Work {
       x: buffer('f32', 'read'), y: buffer('u32', 'write'),
       blocks: uniform('u32'), rowBlocks: uniform('u32'), columns: uniform('u32'), tiles: uniform('u32'),
     },
+    variant: '',
   }, (p, k) => {
     const first = k.let('first', k.workgroupId.x.mul(BLOCKS))
     const scalesStart = k.let('scalesStart', p.tiles.mul(p.rowBlocks).mul(8).mul(p.columns))

@@ -31,6 +31,7 @@ export function repack({ format: name, m, k: inner }: RepackParams): Work {
       w: buffer(format.storage, 'read'), y: buffer('u32', 'write'),
       m: uniform('u32'), blocks: uniform('u32'), fileBlocks: uniform('u32'), groupWords: uniform('u32'),
     },
+    variant: '',
   }, (p, k) => {
     const [group, block] = [k.workgroupId.y, k.workgroupId.x]
     const rows = Array.from({ length: PACKED_ROWS }, (_, r) =>

@@ -130,7 +130,7 @@ function gpuKernel(lanes: number, style: RopeStyle): Kernel {
 /** A workgroup per row and some heads, which share their sines. */
 function cpuKernel(caps: Caps, style: RopeStyle): Kernel {
   const { width } = caps
-  return kernel('rope', { params: PARAMS }, (p, k) => {
+  return kernel('rope', { params: PARAMS, variant: `${style}, width ${width}` }, (p, k) => {
     const row = k.workgroupId.x
     const position = p.positions.at(row)
     const head = k.let('head', k.workgroupId.y.mul(HEADS_EACH))

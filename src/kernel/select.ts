@@ -101,6 +101,7 @@ function pickKernel(caps: Caps, lanes: number, lowest: boolean, stage: 'whole' |
     },
     workgroup: [lanes],
     ...subgroupOf(caps, lanes),
+    variant: `${stage}, width ${caps.width}`,
   }, (p, k) => {
     const combine = combineLanes(k, caps, lanes)
     const group = k.let('group', flatGroup(k))

@@ -45,6 +45,7 @@ export const gemma3: Architecture = {
     })
     const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: source.number('rope.freq_base_swa', 10000) })
 
+    const embeddingScale = source.constant('embedding scale', Float32Array.of(Math.sqrt(width)))
     const embedding = source.table('token_embd.weight')
     const norm = source.weight('output_norm.weight')
     const output = source.find('output.weight') ?? source.weight('token_embd.weight')
@@ -67,7 +68,7 @@ export const gemma3: Architecture = {
       width,
       cache: { layers: layerCount, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
-        let x = embedding.gather(tokens).mul(Math.sqrt(width)).named('embedding') // [n, width]
+        let x = embedding.gather(tokens).mul(embeddingScale).named('embedding') // [n, width]
         layers.forEach((layer, i) => {
           const rope = isLocal(i) ? localRope : globalRope
           const h = x.rmsNorm(layer.attnNorm, eps)

@@ -11,7 +11,7 @@ import { missingGpu } from '../device/missing.ts'
 export interface DeviceLine {
   readonly open: () => Promise<Device>
   /** false: kernels are compiled and commands checked, but nothing is computed */
-  readonly runs?: false
+  readonly runs?: boolean
   /** why it cannot be tested here */
   readonly missing?: () => Promise<string | undefined>
 }

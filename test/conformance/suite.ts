@@ -17,7 +17,7 @@ const TILES_TOLERANCE = 1e-6
 const TIMEOUT = 120_000
 
 export function testConformance(name: string, { open, runs = true, missing }: DeviceLine): void {
-  describe(name, () => {
+  describe(`${name} conforms`, () => {
     let device: Device
     let reason: string | undefined
     beforeAll(async () => {
@@ -29,7 +29,7 @@ export function testConformance(name: string, { open, runs = true, missing }: De
     })
 
     const check = (title: string, cases: readonly Case[]): void => {
-      it(title, { timeout: TIMEOUT }, async ({ skip }) => {
+      it(`${title}`, { timeout: TIMEOUT }, async ({ skip }) => {
         if (reason !== undefined) return skip(reason)
         expect(await failuresOf(device, cases, runs)).toEqual([])
       })

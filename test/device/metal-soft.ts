@@ -1,7 +1,7 @@
 // The Metal device over the software Metal, for tests: opens it, counts, injects faults, and says why where it cannot be.
 
 import { type Ffi, loadFfi } from '../../src/device/metal/ffi.ts'
-import { type MetalDevice, openMetalDevice } from '../../src/device/metal/metal.ts'
+import { type MetalDevice, metal, openMetalDevice } from '../../src/device/metal/metal.ts'
 import { type MetalSettings, readSettings } from '../../src/device/metal/settings.ts'
 
 interface Build { readonly path?: string; readonly reason?: string }
@@ -56,4 +56,14 @@ function over(ffi: Ffi, path: string): Soft {
     reset,
     types,
   }
+}
+
+/** Why Metal cannot be tested here. Where there is no Mac, the software Metal takes its place in this process. */
+export async function missingMetal(): Promise<string | undefined> {
+  if (process.platform !== 'darwin') {
+    const { soft, missing } = await findSoft()
+    if (soft === undefined) return missing
+    process.env.INGOT_SOFT_METAL = soft.settings.software
+  }
+  return (await metal.probe()).reason
 }

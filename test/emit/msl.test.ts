@@ -39,6 +39,10 @@ describe('MSL', () => {
       uint columns;
     };
 
+    inline float sum_f32x4(float4 v) {
+      return (v.x + v.y) + (v.z + v.w);
+    }
+
     [[max_total_threads_per_threadgroup(64)]]
     kernel void matvec(
         device const float* w [[buffer(0)]],
@@ -56,9 +60,7 @@ describe('MSL', () => {
         for (uint c = sublane * 4; c < args.columns; c += 128) {
           acc += float4(*(device const packed_float4*)&w[t + c]) * float4(*(device const packed_float4*)&x[c]);
         }
-        float4 acc2 = acc;
-        float2 t2 = float2(acc2.x, acc2.y) + float2(acc2.z, acc2.w);
-        float sum = simd_sum(t2.x + t2.y);
+        float sum = simd_sum(sum_f32x4(acc));
         if (sublane == 0) {
           y[row] = sum;
         }
@@ -144,11 +146,11 @@ describe('MSL', () => {
       uint t = row * args.depth;
       uint t2 = column * args.depth;
       for (uint d = 0; d < args.depth; d += 8) {
-        simdgroup_half8x8 tile;
-        simdgroup_load(tile, &a[t + d], args.depth);
-        simdgroup_half8x8 tile2;
-        simdgroup_load(tile2, &b[t2 + d], args.depth, ulong2(0, 0), true);
-        simdgroup_multiply_accumulate(acc, tile, tile2, acc);
+        simdgroup_half8x8 left;
+        simdgroup_load(left, &a[t + d], args.depth);
+        simdgroup_half8x8 right;
+        simdgroup_load(right, &b[t2 + d], args.depth, ulong2(0, 0), true);
+        simdgroup_multiply_accumulate(acc, left, right, acc);
       }
       simdgroup_store(acc, &c[row * args.n + column], args.n);
     }
@@ -173,7 +175,8 @@ describe('MSL', () => {
     ) {
       uint i = gid * 4;
       if (i < args.n) {
-        *(device packed_half4*)&out[i] = packed_half4(half4(float4(half4(*(device const packed_half4*)&h[i])) * 0.0625f + float4(uint4(uchar4(*(device const packed_uchar4*)&q[i])) & 0xfu)) * 2.0h);
+        *(device packed_half4*)&out[i] = packed_half4(half4(float4(half4(*(device const packed_half4*)&h[i])) * 0.0625f
+            + float4(uint4(uchar4(*(device const packed_uchar4*)&q[i])) & 0xfu)) * 2.0h);
       }
     }
     "
@@ -202,7 +205,8 @@ describe('MSL', () => {
         atomic_fetch_add_explicit(&local[x[at] & 0xf], 1u, memory_order_relaxed);
       }
       threadgroup_barrier(mem_flags::mem_threadgroup);
-      atomic_fetch_add_explicit(&counts[lane], atomic_load_explicit(&local[lane], memory_order_relaxed), memory_order_relaxed);
+      atomic_fetch_add_explicit(&counts[lane], atomic_load_explicit(&local[lane], memory_order_relaxed),
+          memory_order_relaxed);
     }
     "
   `))
@@ -236,17 +240,17 @@ describe('MSL', () => {
         device int* out [[buffer(3)]],
         uint group [[threadgroup_position_in_grid]]
     ) {
-      int iValue = i[group];
-      int iValue2 = i[group + 1];
-      float xValue = x[group];
+      int a = i[group];
+      int b = i[group + 1];
+      float maxValue = x[group];
       uint t = group * 8;
-      out[t] = div_i32(iValue, iValue2);
-      out[t + 1] = rem_i32(iValue, iValue2);
-      out[t + 2] = to_i32(xValue);
-      out[t + 3] = (iValue << (iValue2 & 31)) ^ (iValue >> 3);
+      out[t] = div_i32(a, b);
+      out[t + 1] = rem_i32(a, b);
+      out[t + 2] = to_i32(maxValue);
+      out[t + 3] = (a << (b & 31)) ^ (a >> 3);
       out[t + 4] = table[group & 3];
-      out[t + 5] = (xValue < INFINITY && xValue > -3.5e20f) || iValue == (-2147483647 - 1) ? iValue : 7;
-      out[t + 6] = as_type<int>(to_u32(xValue));
+      out[t + 5] = (maxValue < INFINITY && maxValue > -3.5e20f) || a == (-2147483647 - 1) ? a : 7;
+      out[t + 6] = as_type<int>(to_u32(maxValue));
       int steps = 0;
       uint rest = u[group];
       while (true) {

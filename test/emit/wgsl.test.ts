@@ -48,6 +48,10 @@ describe('WGSL', () => {
     @group(0) @binding(2) var<storage, read_write> y: array<f32>;
     @group(0) @binding(3) var<uniform> args: Args;
 
+    fn sum_f32x4(v: vec4f) -> f32 {
+      return (v.x + v.y) + (v.z + v.w);
+    }
+
     @compute @workgroup_size(64)
     fn matvec(
       @builtin(workgroup_id) group: vec3u,
@@ -64,9 +68,7 @@ describe('WGSL', () => {
           let xValue = vec4f(x[c], x[c + 1], x[c + 2], x[c + 3]);
           acc += wValue * xValue;
         }
-        let acc2 = acc;
-        let t2 = acc2.xy + acc2.zw;
-        let sum = subgroupAdd(t2.x + t2.y);
+        let sum = subgroupAdd(sum_f32x4(acc));
         if (sublane == 0) {
           y[row] = sum;
         }
@@ -226,17 +228,17 @@ describe('WGSL', () => {
     fn corners(
       @builtin(workgroup_id) group: vec3u,
     ) {
-      let iValue = i[group.x];
-      let iValue2 = i[group.x + 1];
-      let xValue = x[group.x];
+      let a = i[group.x];
+      let b = i[group.x + 1];
+      let maxValue = x[group.x];
       let t = group.x * 8;
-      out[t] = iValue / iValue2;
-      out[t + 1] = iValue % iValue2;
-      out[t + 2] = to_i32(xValue);
-      out[t + 3] = (iValue << u32(iValue2)) ^ (iValue >> 3);
+      out[t] = a / b;
+      out[t + 1] = a % b;
+      out[t + 2] = to_i32(maxValue);
+      out[t + 3] = (a << u32(b)) ^ (a >> 3);
       out[t + 4] = table[group.x & 3];
-      out[t + 5] = select(7, iValue, (xValue < inf() && xValue > -3.5e20f) || iValue == i32(-2147483648));
-      out[t + 6] = bitcast<i32>(to_u32(xValue));
+      out[t + 5] = select(7, a, (maxValue < inf() && maxValue > -3.5e20f) || a == i32(-2147483648));
+      out[t + 6] = bitcast<i32>(to_u32(maxValue));
       var steps = 0;
       var rest = u[group.x];
       loop {

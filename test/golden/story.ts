@@ -22,6 +22,8 @@ export interface GoldenDevice {
   readonly mostTokens?: number
 }
 
+/** Milliseconds: software GPUs take long to compile kernels. */
+const TIMEOUT = 180_000
 const STORY = join(dataFolder, 'models', 'stories260K')
 const noStory = existsSync(`${STORY}.f32.gguf`) ? undefined : 'stories260K is not in the data folder'
 /** BOS, then 199 more positions: what the program that wrote the story calls 200 steps. */
@@ -35,7 +37,7 @@ export function testGolden({ name, nmse: allowed, missing, mostTokens = STORY_TO
     beforeAll(async () => { ({ device } = await open(name)) })
     afterAll(() => device?.close())
 
-    test.skipIf(noStory !== undefined)(`stories260K tells the published story${noStory === undefined ? '' : `: ${noStory}`}`, async () => {
+    test.skipIf(noStory !== undefined)(`stories260K tells the published story${noStory === undefined ? '' : `: ${noStory}`}`, { timeout: TIMEOUT }, async () => {
       const { expected_stdout: published } = JSON.parse(readFileSync(`${STORY}.expected-greedy.json`, 'utf8')) as { expected_stdout: string }
       await using model = await load(`${STORY}.f32.gguf`, { device })
       const { text, tokens, stats } = await model.generate('', { temperature: 0, maxTokens: mostTokens, ignoreEos: true })

@@ -13,7 +13,7 @@ import { type Checked, checkCommands, checkKernel, checkSize, checkTransfer, che
 import { type BufferHandle, type ByteRange, type Command, type Device, type Program, type Recording, emptyStats } from '../device.ts'
 import type { DeviceFactory, OpenOptions, Probe } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
-import { BufferTable } from '../table.ts'
+import { BufferTable, type Entry } from '../table.ts'
 import type { Found } from './native.ts'
 import type { Runtime, Work } from './runtime.ts'
 import { countThreads } from './thread-count.ts'
@@ -129,6 +129,7 @@ class CpuDevice implements Device {
     const mapped = await this.#runtime.map(range)
     if (mapped !== undefined) {
       if (!this.#closed) return this.#table.adopt(mapped, range.bytes).handle
+      this.#runtime.free(mapped)
       this.#open('load')
     }
     const at = this.#runtime.alloc(range.bytes, 'load')
@@ -141,7 +142,7 @@ class CpuDevice implements Device {
         done += bytes.length
       }
     } catch (error) {
-      this.#freeLater(at)
+      if (!this.#closed) this.#freeLater(at)
       throw error
     }
     this.stats.bytesWritten += range.bytes
@@ -158,7 +159,7 @@ class CpuDevice implements Device {
     const entry = this.#table.get(buffer, 'write')
     checkTransfer('write', entry, offset, bytes.length)
     checkWritable('write', entry)
-    if (this.#executor.pending === 0) this.#heap.bytes.set(bytes, entry.memory + offset)
+    if (this.#runtime.pending === 0) this.#runtime.write(entry.memory + offset, bytes)
     else this.#writeLater(entry, offset, bytes)
     this.stats.bytesWritten += bytes.length
   }
@@ -167,9 +168,9 @@ class CpuDevice implements Device {
     this.#open('read')
     const entry = this.#table.get(buffer, 'read')
     checkTransfer('read', entry, offset, bytes)
-    if (this.#executor.pending === 0) {
+    if (this.#runtime.pending === 0) {
       this.stats.bytesRead += bytes
-      return this.#heap.copy(entry.memory + offset, bytes)
+      return this.#runtime.read(entry.memory + offset, bytes)
     }
     const [read] = await this.#runOnce([{ kind: 'read', from: { entry, offset, bytes } }])
     return read as Uint8Array
@@ -253,6 +254,16 @@ class CpuDevice implements Device {
     return program
   }
 
+  /** A write while work is under way: the bytes wait in memory of their own for their turn. */
+  #writeLater(entry: Entry<number>, offset: number, bytes: Uint8Array): void {
+    const staged = this.#runtime.alloc(bytes.length, 'write')
+    this.#runtime.write(staged, bytes)
+    const from = { entry: { ...entry, memory: staged }, offset: 0, bytes: bytes.length }
+    const done = this.#runOnce([{ kind: 'copy', from, to: { entry, offset, bytes: bytes.length } }])
+    // a device that is lost tells so when work is submitted or read
+    void done.catch(() => {}).finally(() => { if (!this.#closed) this.#runtime.free(staged) })
+  }
+
   async #runOnce(commands: readonly Checked<number>[]): Promise<Uint8Array[]> {
     const work = this.#runtime.encode(commands)
     try {
@@ -280,7 +291,7 @@ class CpuDevice implements Device {
   /** Gives memory back once no job that was posted can touch it. */
   #freeLater(at: number): void {
     if (this.#runtime.pending === 0) this.#runtime.free(at)
-    else void this.#last.then(() => { if (!this.#closed) this.#runtime.free(at) })
+    else void this.#last.finally(() => { if (!this.#closed) this.#runtime.free(at) })
   }
 
   #open(op: string): void {

@@ -15,7 +15,7 @@ import { cpuCaps } from './level.ts'
 import { FIRST_ADDRESS, STATUS } from './native-layout.ts'
 import { NativeMemory } from './native-memory.ts'
 import { type NativePlan, type NativeProgram, encodeNative } from './native-plan.ts'
-import type { Native } from './native.ts'
+import type { Native, NativeKernel } from './native.ts'
 import type { Plan } from './plan.ts'
 import type { Runtime, Work } from './runtime.ts'
 import { WasmRuntime } from './wasm-runtime.ts'
@@ -89,7 +89,7 @@ export class NativeRuntime implements Runtime<NativeWork> {
 
   async compile(kernel: Kernel, key: string): Promise<Program> {
     const native = this.#native.find(key)
-    if (native !== undefined) return { kernel, key, native } satisfies NativeProgram
+    if (native !== undefined) return nativeProgram(kernel, key, native)
     this.#foreign++
     this.#wasm ??= new WasmRuntime(this.#features, this.#threads, this.#heap)
     return this.#wasm.compile(kernel, key)
@@ -219,6 +219,8 @@ export class NativeRuntime implements Runtime<NativeWork> {
     return at
   }
 }
+
+const nativeProgram = (kernel: Kernel, key: string, native: NativeKernel): NativeProgram => ({ kernel, key, native })
 
 type Bound = Extract<Checked<number>, { kind: 'read' }>['from']
 

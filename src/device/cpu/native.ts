@@ -74,8 +74,7 @@ export async function findNative({ level, folder }: FindOptions = {}): Promise<F
       problems.push(found.reason)
     }
   }
-  const [first] = problems.filter((problem) => problem !== '')
-  return { reason: first ?? `native kernels are not built: ${HOW}` }
+  return { reason: problems.find((problem) => problem !== '') ?? `native kernels are not built: ${HOW}` }
 }
 
 async function loadKoffi(): Promise<Koffi | undefined> {
