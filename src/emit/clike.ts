@@ -188,7 +188,8 @@ class Writer implements Speaker {
     if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
     this.#memories.add(mem)
     const name = this.#memory.get(mem) ?? mem
-    const parts = this.#dialect.displaces ? displacement(node.src[0] as Node) : undefined
+    // an index counts whole elements: those of vectors are several of the pointer's
+    const parts = this.#dialect.displaces && widthOf(memory.storage) === 1 ? displacement(node.src[0] as Node) : undefined
     return {
       memory, width: width ?? 1, dtype,
       name: parts === undefined ? name : `(${name} + ${within(this.say(parts.base), LEVEL.mul)})`,

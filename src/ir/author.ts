@@ -142,39 +142,30 @@ export function kernel<const P extends Readonly<Record<string, ParamSpec>>>(
     verify(written)
     return written
   }
-  return spec.variant === undefined ? write() : new LazyKernel(name, spec, [x, y, z], write)
+  return spec.variant === undefined ? write() : lazyKernel(name, spec, [x, y, z], write)
 }
 
-/** A kernel whose body is written when first asked for. */
-class LazyKernel implements Kernel {
-  readonly name: string
-  readonly key: string
-  readonly params: readonly (BufferParam | UniformParam)[]
-  readonly workgroup: readonly [number, number, number]
-  readonly subgroup: number
-  readonly #write: () => Kernel
-  #kernel: Kernel | undefined
-
-  constructor(name: string, spec: KernelSpec<Readonly<Record<string, ParamSpec>>>, workgroup: readonly [number, number, number], write: () => Kernel) {
-    this.name = name
-    this.workgroup = workgroup
-    this.subgroup = spec.subgroup ?? 0
-    this.params = Object.entries(spec.params).map(([key, param]) => (param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false }))
-    this.key = JSON.stringify([name, spec.params, workgroup, this.subgroup, spec.variant])
-    this.#write = write
-  }
-
-  get #written(): Kernel {
-    this.#kernel ??= this.#write()
-    if (this.#kernel.params.some((param) => param.kind === 'buffer' && param.atomic)) {
-      throw new IngotError('bad-kernel', 'a kernel with atomics cannot have a variant', { op: this.name })
+/** A kernel whose body is written when first asked for. Its getters are its own, so that a spread copies what they give. */
+function lazyKernel(name: string, spec: KernelSpec<Readonly<Record<string, ParamSpec>>>, workgroup: readonly [number, number, number], write: () => Kernel): Kernel {
+  let kernel: Kernel | undefined
+  const written = (): Kernel => {
+    kernel ??= write()
+    if (kernel.params.some((param) => param.kind === 'buffer' && param.atomic)) {
+      throw new IngotError('bad-kernel', 'a kernel with atomics cannot have a variant', { op: name })
     }
-    return this.#kernel
+    return kernel
   }
-
-  get shared(): readonly SharedArray[] { return this.#written.shared }
-  get body(): Node { return this.#written.body }
-  get interner(): Interner { return this.#written.interner }
+  const subgroup = spec.subgroup ?? 0
+  return {
+    name,
+    key: JSON.stringify([name, spec.params, workgroup, subgroup, spec.variant]),
+    params: Object.entries(spec.params).map(([key, param]) => (param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false })),
+    workgroup,
+    subgroup,
+    get shared() { return written().shared },
+    get body() { return written().body },
+    get interner() { return written().interner },
+  }
 }
 
 class Author implements Maker {

@@ -33,7 +33,7 @@ export interface SharedArray {
 export interface Kernel {
   readonly name: string
   /** stands for the content where the author vouches for it (see KernelSpec.variant); spares printing and even writing the body */
-  readonly key?: string
+  readonly key?: string | undefined
   /** in binding order: buffers count 0, 1, 2...; uniforms are packed in order into one struct of 4-byte fields */
   readonly params: readonly Param[]
   /** lanes of one workgroup */

@@ -60,7 +60,8 @@ export function attentionTiles(params: AttentionParams): Work {
       }
       const rescale = (): void => {
         const factors = k.let('factors', diagonal.tile(mineDiagonal, SIDE))
-        for (const result of results) result.set(k.tileMma(factors, result.get() as Value<'f32t'>, k.tileFill('f32', 0)))
+        const zero = k.let('zero', k.tileFill('f32', 0))
+        for (const result of results) result.set(k.tileMma(factors, result.get() as Value<'f32t'>, zero))
       }
 
       k.for({ name: 'block', from: k.subMin(first), to, step: KEYS }, (block) => {

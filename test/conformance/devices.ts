@@ -20,7 +20,7 @@ export const DEVICES = {
   'reference': { open: async () => openReference() },
   'null': { open: async () => openNull(), runs: false },
   'null with 8x8 tiles': { open: async () => openNull({ subgroup: 32, tiles: true, f16: true }), runs: false },
-  'cpu': { open: () => openCpu() },
-  'cpu on one thread': { open: () => openCpu({ threads: 1 }) },
+  'cpu': { open: () => openCpu({ level: 'wasm' }) },
+  'cpu on one thread': { open: () => openCpu({ threads: 1, level: 'wasm' }) },
   'webgpu': { open: () => webgpu.open(), missing: missingGpu },
 } as const satisfies Record<string, DeviceLine>

@@ -17,7 +17,7 @@ vi.mock('../../src/device/cpu/thread.ts', async (importOriginal) => {
 const { openCpu } = await import('../../src/device/cpu/cpu.ts')
 
 it('starts its threads anew', async () => {
-  await using device = await openCpu({ threads: 2 })
+  await using device = await openCpu({ threads: 2, level: 'wasm' })
   const x = put(device, [1])
   const step = await stepping(device, { buffer: x }, 1)
   await device.submit([step])
@@ -33,7 +33,7 @@ it('starts its threads anew', async () => {
 })
 
 it('is lost when they keep dying', async () => {
-  await using device = await openCpu({ threads: 1 })
+  await using device = await openCpu({ threads: 1, level: 'wasm' })
   const x = put(device, [1])
   const step = await stepping(device, { buffer: x }, 1)
   for (let death = 0; death < 3; death++) {
@@ -47,7 +47,7 @@ it('is lost when they keep dying', async () => {
 })
 
 it('does not hold the process when idle', async () => {
-  await using device = await openCpu({ threads: 1 })
+  await using device = await openCpu({ threads: 1, level: 'wasm' })
   const x = put(device, [1])
   const step = await stepping(device, { buffer: x }, 1)
   const timeouts = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length

@@ -15,9 +15,9 @@ import { floats, put, scaling, stepping, toFloats } from './kernels.ts'
 
 const features = await detectWasm()
 const ways: readonly (readonly [name: string, open: () => Promise<Device>])[] = [
-  ['1 thread', () => openCpu({ threads: 1 })],
-  ['2 threads', () => openCpu({ threads: 2 })],
-  ['3 threads', () => openCpu({ threads: 3 })],
+  ['1 thread', () => openCpu({ threads: 1, level: 'wasm' })],
+  ['2 threads', () => openCpu({ threads: 2, level: 'wasm' })],
+  ['3 threads', () => openCpu({ threads: 3, level: 'wasm' })],
   ['no shared memory', () => openCpu({ features: { ...features, threads: false } })],
 ]
 
@@ -132,7 +132,7 @@ describe.each(ways)('%s', (_name, open) => {
 describe('the factory', () => {
   it('says what it would open', async () => {
     const { available, detail } = await cpu.probe()
-    expect([available, detail]).toEqual([true, expect.stringMatching(/^WebAssembly (relaxed )?SIMD, \d+ threads?$/)])
+    expect([available, detail]).toEqual([true, expect.stringMatching(/^(WebAssembly (relaxed )?SIMD|native .*), \d+ threads?$/)])
   })
 
   it('refuses a bad number of threads', async () => {

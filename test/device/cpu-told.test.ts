@@ -9,7 +9,7 @@ it('runs without Atomics.waitAsync', async () => {
   Reflect.deleteProperty(Atomics, 'waitAsync')
   try {
     const { openCpu } = await import('../../src/device/cpu/cpu.ts')
-    await using device = await openCpu({ threads: 2 })
+    await using device = await openCpu({ threads: 2, level: 'wasm' })
     const x = put(device, [1])
     const step = await stepping(device, { buffer: x }, 1)
     await Promise.all(Array.from({ length: 10 }, () => device.submit([step])))

@@ -45,17 +45,17 @@ describe('C', () => {
       int32_t *out = buffers[3];
       for (uint32_t group = begin; group < end; group++) {
         const uint32_t group_x = group % grid[0];
-        const int32_t iValue = i[group_x];
-        const int32_t iValue2 = (i + group_x)[1];
-        const float xValue = x[group_x];
+        const int32_t a = i[group_x];
+        const int32_t b = (i + group_x)[1];
+        const float maxValue = x[group_x];
         const uint32_t t = group_x * 8;
-        out[t] = i32_div(iValue, iValue2);
-        (out + t)[1] = i32_rem(iValue, iValue2);
-        (out + t)[2] = f32_to_i32(xValue);
-        (out + t)[3] = (iValue << (iValue2 & 31)) ^ (iValue >> 3);
+        out[t] = i32_div(a, b);
+        (out + t)[1] = i32_rem(a, b);
+        (out + t)[2] = f32_to_i32(maxValue);
+        (out + t)[3] = (a << (b & 31)) ^ (a >> 3);
         (out + t)[4] = table[group_x & 3];
-        (out + t)[5] = (xValue < INFINITE && xValue > -3.5e20f) || iValue == INT32_MIN ? iValue : 7;
-        (out + t)[6] = (int32_t)f32_to_u32(xValue);
+        (out + t)[5] = (maxValue < INFINITE && maxValue > -3.5e20f) || a == INT32_MIN ? a : 7;
+        (out + t)[6] = (int32_t)f32_to_u32(maxValue);
         int32_t steps = 0;
         uint32_t rest = u[group_x];
         while (true) {

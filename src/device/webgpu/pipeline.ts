@@ -107,7 +107,7 @@ function withRoles(kernel: Kernel, mask: number): Kernel {
     if (param.kind !== 'buffer') return param
     return mask & (1 << index++) ? ({ ...param, role: 'readwrite' } satisfies BufferParam) : param
   })
-  return { ...kernel, params }
+  return { ...kernel, params, key: undefined } // another kernel than the one the key stands for
 }
 
 /** `rrw+u`: what bindings a kernel has. */

@@ -1,0 +1,60 @@
+// Whole models on the native libraries that set-up builds, at every instruction set that this CPU has, with one, two and three threads:
+// the same logits each time for the same number of threads, close to WebAssembly's, and every kernel in the library.
+
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { nmse } from '../../src/device/compare.ts'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
+import { findNative } from '../../src/device/cpu/native.ts'
+import type { Device } from '../../src/device/device.ts'
+import { load } from '../../src/llm/model.ts'
+import type { ByteSource } from '../../src/weights/source.ts'
+import { dataFolder } from '../data/folder.ts'
+import { tinyModel } from '../llm/tiny-model.ts'
+import { NATIVE_LEVELS } from './native-library.ts'
+
+const models = join(dataFolder, 'models')
+/** Paths come with sources that are mapped; the tiny model is in memory. */
+const FILES: readonly (readonly [name: string, open: () => Promise<string | ByteSource>, nmse: number])[] = [
+  ['a tiny model', () => tinyModel({ type: 'f32' }), 1e-8],
+  ...['stories260K.f32', 'stories260K.Q8_0', 'stories260K.Q4_0', 'stories15M.Q4_K_M'].map((name) => [name, async () => join(models, `${name}.gguf`), name.endsWith('f32') ? 1e-8 : 1e-4] as const)
+    .filter(([name]) => existsSync(join(models, `${name}.gguf`))),
+]
+const PROMPT = [1, ...Array.from({ length: 18 }, (_, i) => 3 + ((i * 37) % 250))]
+
+interface Told { readonly prompt: Float32Array; readonly step: Float32Array; readonly tokens: readonly number[] }
+
+async function tell(file: string | ByteSource, device: Device): Promise<Told> {
+  await using model = await load(file, { device, contextLength: 64 })
+  const prompt = new Float32Array(PROMPT.length * model.vocabulary)
+  await model.evaluate(PROMPT, (logits, from) => prompt.set(logits, from * model.vocabulary))
+  const answer = await model.engine.step(9, 'logits')
+  const { tokens } = await model.generate(PROMPT, { temperature: 0, ignoreEos: true, maxTokens: 12 })
+  return { prompt, step: answer.kind === 'logits' ? answer.logits : new Float32Array(0), tokens }
+}
+
+const missing = new Map(await Promise.all(NATIVE_LEVELS.map(async ({ name }) => [name, (await findNative({ level: name })).reason] as const)))
+
+describe.each(FILES)('%s', (_name, file, allowed) => {
+  let want: Told
+  beforeAll(async () => {
+    await using wasm = await openCpu({ level: 'wasm', threads: 2 })
+    want = await tell(await file(), wasm)
+  }, 60_000)
+
+  for (const { name, title } of NATIVE_LEVELS) {
+    const reason = missing.get(name)
+    it.skipIf(reason !== undefined).each([1, 2, 3])(`${title} on %i threads${reason === undefined ? '' : `: ${reason}`}`, { timeout: 60_000 }, async (threads) => {
+      const told: Told[] = []
+      for (let time = 0; time < 2; time++) {
+        await using device = await openCpu({ level: name, threads })
+        told.push(await tell(await file(), device))
+        expect(device.detail, 'every kernel is in the library; if not: node scripts/setup.js').not.toMatch(/WebAssembly/)
+      }
+      const [first, second] = told as [Told, Told]
+      expect(second).toEqual(first)
+      expect({ prompt: nmse(first.prompt, want.prompt) < allowed, step: nmse(first.step, want.step) < allowed }).toEqual({ prompt: true, step: true })
+    })
+  }
+})
