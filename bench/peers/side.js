@@ -65,7 +65,7 @@ process.on('message', async (/** @type {Request} */ request) => {
     reply = { error: error instanceof Error ? error.message : String(error) }
   }
   replied = { cpu: process.cpuUsage(), at: performance.now() }
-  process.send?.({ ...reply, id: request.id, idle })
+  process.send?.({ ...reply, id: request.id, idle, cpuMs: (replied.cpu.user + replied.cpu.system) / 1000 })
 })
 
 process.on('disconnect', () => process.exit())

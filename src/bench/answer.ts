@@ -57,7 +57,7 @@ export function createAnswers(): OurSide {
 /** The same side without a process of its own, for where there is no compiled script to start. */
 export function startHere(): Side {
   const { answers, close } = createAnswers()
-  return { name: OUR_NAME, idle: { cpuMs: 0, ms: 0 }, ask: (op, request) => answers[op](request), close }
+  return { name: OUR_NAME, idle: { cpuMs: 0, ms: 0 }, cpuMs: 0, ask: (op, request) => answers[op](request), close }
 }
 
 function loadSettings({ device, threads, chunk }: Settings): Settings {

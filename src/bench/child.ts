@@ -21,5 +21,6 @@ async function reply(request: Incoming): Promise<void> {
     found = { error: error instanceof Error ? error.message : String(error) }
   }
   replied = { cpu: process.cpuUsage(), at: performance.now() }
-  process.send?.({ ...found, id: request.id, idle } satisfies Message)
+  const cpuMs = (replied.cpu.user + replied.cpu.system) / 1000
+  process.send?.({ ...found, id: request.id, idle, cpuMs } satisfies Message)
 }

@@ -4,8 +4,7 @@
 import { appendFile, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { IngotError } from '../base/error.ts'
-import { type Measure, type Report, align, compareMeasure, showSamples } from './report.ts'
-import { compare } from './statistics.ts'
+import { type Measure, type Report, align, findAgainstPeer, findDifference, showSamples } from './report.ts'
 
 export interface HistoryEntry extends Report { readonly title?: string; readonly comment?: string }
 
@@ -53,18 +52,18 @@ function showGroup(group: readonly HistoryEntry[]): string {
   const lines = [
     `${after.model.path} on ${after.sides[0]?.device ?? 'unknown'}: ${group.length} bench${group.length === 1 ? '' : 'es'}; ${after.machine.cpu}`,
     ...(before === undefined ? [] : [`before: ${labelOf(before)}`]), `after: ${labelOf(after)}`, '',
-    ...align([['', 'before', 'after', 'change', ''], ...after.measures.map((measure) => rowOf(measure, before))]),
+    ...align([['', 'before', 'after', 'change', ''], ...after.measures.map((measure) => rowOf(measure, after, before))]),
   ]
   return `${lines.join('\n')}\n`
 }
 
-function rowOf(measure: Measure, before: HistoryEntry | undefined): string[] {
+function rowOf(measure: Measure, after: HistoryEntry, before: HistoryEntry | undefined): string[] {
   const old = before?.measures.find(({ name }) => name === measure.name)
   const cells = [measure.name, old === undefined ? '' : showSamples(old.ours, measure.unit), showSamples(measure.ours, measure.unit)]
-  const peer = compareMeasure(measure)
+  const peer = findAgainstPeer(measure, after.busy)
   const against = peer === undefined ? '' : `${peer.ratio.toFixed(2)} of the peer's`
-  if (old === undefined) return [...cells, '', against]
-  const { ratio, verdict } = compare(measure.ours, old.ours, measure.unit === 'tok/s' ? 'more' : 'less')
+  if (before === undefined || old === undefined) return [...cells, '', against]
+  const { ratio, verdict } = findDifference(measure.unit, measure.ours, old.ours, Math.max(before.busy, after.busy))
   return [...cells, ratio.toFixed(2), [verdict, against].filter((part) => part !== '').join('; ')]
 }
 

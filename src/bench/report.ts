@@ -23,7 +23,7 @@ export interface SideReport extends SideInfo {
 export interface Report {
   readonly date: string
   readonly machine: Machine
-  /** share of all cores that other programs used, before or after: the larger */
+  /** the largest share of all cores that other programs used before, after and while samples were taken */
   readonly busy: number
   readonly model: { readonly path: string; readonly name: string; readonly bytes: number; readonly trainedContext: number }
   readonly seed: number
@@ -36,26 +36,35 @@ export interface Report {
   readonly left: readonly string[]
 }
 
-/** More tokens per second are better; less time and memory are. */
-export function compareMeasure({ unit, ours, peer }: Measure): Comparison | undefined {
-  return peer === undefined ? undefined : compare(ours, peer, unit === 'tok/s' ? 'more' : 'less')
+/** With this share of the machine in use by others, threads that wait for each other wait long, and not on both sides alike. */
+const BUSY = 0.1
+
+export interface Finding extends Omit<Comparison, 'verdict'> { readonly verdict: Comparison['verdict'] | 'machine busy' }
+
+/** More tokens per second are better; less time and memory are. On a busy machine nothing is. */
+export function findDifference(unit: Measure['unit'], first: readonly number[], second: readonly number[], busy: number): Finding {
+  const found = compare(first, second, unit === 'tok/s' ? 'more' : 'less')
+  return busy > BUSY && unit !== 'bytes' ? { ...found, verdict: 'machine busy' } : found
+}
+
+export function findAgainstPeer({ unit, ours, peer }: Measure, busy: number): Finding | undefined {
+  return peer === undefined ? undefined : findDifference(unit, ours, peer, busy)
 }
 
 /** The report with every median, ratio and verdict besides the samples. */
 export function toJson(report: Report): object {
-  const measures = report.measures.map((measure) => ({
-    ...measure,
-    median: { ours: summarize(measure.ours).median, ...(measure.peer === undefined ? {} : { peer: summarize(measure.peer).median }) },
-    ...compareMeasure(measure),
-  }))
+  const measures = report.measures.map((measure) => {
+    const median = { ours: summarize(measure.ours).median, ...(measure.peer === undefined ? {} : { peer: summarize(measure.peer).median }) }
+    const found = findAgainstPeer(measure, report.busy)
+    // JSON has no Infinity: noise that is not known is null.
+    return { ...measure, median, ...found, ...(found === undefined || Number.isFinite(found.noise) ? {} : { noise: null }) }
+  })
   return { ...report, measures }
 }
 
 /** A side that used this share of a core while it waited disturbed the other one. */
 const RESTLESS = 0.05
 const TOO_SHORT = 1000 // milliseconds of waiting, of which a garbage collection would be a large share
-/** With this share of the machine in use by others, threads that wait for each other wait long: no result is to be believed. */
-const BUSY = 0.1
 
 export function showReport(report: Report): string {
   const { model, machine, sides, measures, output, left } = report
@@ -64,7 +73,7 @@ export function showReport(report: Report): string {
   const rows = measures.map((measure) => {
     const cells = [measure.name, showSamples(measure.ours, measure.unit)]
     if (peer === undefined) return cells
-    const found = compareMeasure(measure)
+    const found = findAgainstPeer(measure, report.busy)
     return [...cells, measure.peer === undefined ? '' : showSamples(measure.peer, measure.unit), found?.ratio.toFixed(2) ?? '', wordFor(measure.unit, found)]
   })
   const lines = [
@@ -80,7 +89,7 @@ export function showReport(report: Report): string {
   for (const { name, idle: { cpuMs, ms } } of peer === undefined ? [] : sides) {
     if (ms > TOO_SHORT && cpuMs > RESTLESS * ms) lines.push(`warning: ${name} used ${percent(cpuMs / ms)} of a core while it waited, which slows the other side`)
   }
-  if (report.busy > BUSY) lines.push(`warning: other programs used ${percent(report.busy)} of the machine; measure again when it is quiet`)
+  if (report.busy > BUSY) lines.push(`warning: other programs used ${percent(report.busy)} of the machine, so no difference counts; measure again when it is quiet`)
   return `${lines.join('\n')}\n`
 }
 
@@ -102,9 +111,10 @@ function percent(share: number): string {
   return `${Math.round(share * 100)} %`
 }
 
-function wordFor(unit: Measure['unit'], found: Comparison | undefined): string {
+function wordFor(unit: Measure['unit'], found: Finding | undefined): string {
   if (found === undefined) return ''
   if (found.verdict === 'same within noise') return Number.isFinite(found.noise) ? found.verdict : 'too few samples to tell'
+  if (found.verdict === 'machine busy') return found.verdict
   const [better, worse] = unit === 'bytes' ? ['smaller', 'larger'] : ['faster', 'slower']
   return found.verdict === 'better' ? better : worse
 }

@@ -7,7 +7,7 @@ import { openGguf } from '../weights/gguf.ts'
 import { metaNumber, metaString } from '../weights/gguf-meta.ts'
 import type { Choice, Contestant } from './contestant.ts'
 import { loadFresh, timeFirstToken } from './fresh.ts'
-import { describeMachine, measureBusy } from './machine.ts'
+import { describeMachine, lookAround, watchOthers } from './machine.ts'
 import { type Sample, type Source, findBest, sampleInTurns } from './measure.ts'
 import { type Measure, type Report, type SideReport } from './report.ts'
 import type { Settings, Side, SideInfo } from './side.ts'
@@ -36,9 +36,9 @@ export async function runBench(path: string, contestants: readonly Contestant[],
   const plan = planWorkloads(options.effort, options.context ?? file.trained)
   if (plan.fits.length === 0) throw new IngotError('too-large', 'nothing fits the context', { op: 'bench', got: file.trained, hint: 'give --ctx' })
   const bench = new Bench({ path, context: Math.max(...plan.fits.map(lengthOf)) }, file.vocabulary, plan.fits, contestants, options)
-  const before = await measureBusy(LOOK_MS)
+  const before = await lookAround(LOOK_MS)
   const { sides, measures, tokens } = await bench.run()
-  const busy = Math.max(before, await measureBusy(LOOK_MS))
+  const busy = Math.max(before, bench.busy, await lookAround(LOOK_MS))
   return {
     date: new Date().toISOString(),
     machine: describeMachine(), busy,
@@ -56,6 +56,7 @@ class Bench {
   readonly #contestants: readonly Contestant[]
   readonly #options: BenchOptions
   readonly #measures: Measure[] = []
+  #busy = 0
   /** decoded at the least context, by side */
   readonly #tokens: (readonly number[])[] = []
 
@@ -70,6 +71,8 @@ class Bench {
   }
 
   get context(): number { return this.#model.context }
+  /** the largest share of the machine that others used while samples were taken */
+  get busy(): number { return this.#busy }
 
   async run(): Promise<{ sides: SideReport[]; measures: Measure[]; tokens: [readonly number[], ...(readonly number[])[]] }> {
     const sides = this.#contestants.map((contestant) => contestant.start(this.#options.signal))
@@ -116,7 +119,9 @@ class Bench {
     for (const work of works) {
       let taken = 0
       const total = effort.samples * sides.length
+      const others = watchOthers(() => sides.reduce((sum, side) => sum + side.cpuMs, 0))
       const samples = await sampleInTurns(sides, work, effort, this.#source, () => this.#tell(nameOf(work), ++taken, total))
+      this.#busy = Math.max(this.#busy, others())
       this.#add(nameOf(work), 'tok/s', samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond)))
       if (kind === 'decode' && this.#tokens.length === 0) this.#tokens.push(...samples.map((each: Sample[]) => each[0]?.tokens ?? []))
     }

@@ -53,12 +53,14 @@ export interface Idle { readonly cpuMs: number; readonly ms: number }
 export interface Side {
   readonly name: string
   readonly idle: Idle
+  /** CPU time of its process since it started, as of the last answer */
+  readonly cpuMs: number
   ask<O extends Op>(op: O, request: Requests[O]): Promise<Replies[O]>
   close(): Promise<void>
 }
 
 /** What a child sends back for one request. */
-export type Message = ({ readonly error: string } | Replies[Op]) & { readonly id: number; readonly idle: Idle }
+export type Message = ({ readonly error: string } | Replies[Op]) & { readonly id: number; readonly idle: Idle; readonly cpuMs: number }
 
 const STDERR_KEPT = 2000 // characters of what a child last said
 
@@ -77,6 +79,7 @@ class ChildSide implements Side {
   #asked = 0
   #closing = false
   #idle: Idle = { cpuMs: 0, ms: 0 }
+  #cpuMs = 0
 
   constructor(name: string, child: ChildProcess) {
     this.name = name
@@ -92,6 +95,7 @@ class ChildSide implements Side {
   }
 
   get idle(): Idle { return this.#idle }
+  get cpuMs(): number { return this.#cpuMs }
 
   async ask<O extends Op>(op: O, request: Requests[O]): Promise<Replies[O]> {
     const id = ++this.#asked
@@ -100,6 +104,7 @@ class ChildSide implements Side {
       this.#child.send({ ...request, id, op }, (error) => { if (error !== null) this.#fail(error.message) })
     })
     if ('error' in message) throw new IngotError('device-failed', message.error, { op: this.name })
+    this.#cpuMs = message.cpuMs
     // Before the first request it was starting up, not idle.
     if (id > 1) this.#idle = { cpuMs: this.#idle.cpuMs + message.idle.cpuMs, ms: this.#idle.ms + message.idle.ms }
     return message as unknown as Replies[O]

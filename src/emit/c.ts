@@ -226,7 +226,7 @@ export function emitC(kernels: Kernel | readonly Kernel[], options: COptions = {
   const lowered = list.map((kernel) => lower(kernel, C_TARGET))
   const entries = lowered.map(({ name }) => `ingot_${name}`)
   const text = [`#include "${options.prelude ?? 'prelude.h'}"`, '', ...lowered.flatMap((kernel) => [...writeFunction(kernel), ''])].join('\n')
-  return { text, entry: entries[0] ?? '', entries, scratch: lowered.map((kernel) => placeShared(kernel).bytes) }
+  return { text, entry: entries[0] ?? '', workgroup: [1, 1, 1], entries, scratch: lowered.map((kernel) => placeShared(kernel).bytes) }
 }
 
 /** Bytes of scratch that the function of a kernel needs. */

@@ -15,4 +15,6 @@ export interface Source {
   readonly text: string
   /** name of the function to call or dispatch */
   readonly entry: string
+  /** lanes of a workgroup as the text has them; a kernel for subgroups that the machine lacks runs in one */
+  readonly workgroup: readonly [number, number, number]
 }

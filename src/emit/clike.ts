@@ -8,6 +8,7 @@ import { type BufferParam, type Kernel, type SharedArray, buffersOf, memoryOf, u
 import { type Node, walk } from '../ir/node.ts'
 import type { AtomicKind, IndexName, OpName } from '../ir/op.ts'
 import { displacement } from '../ir/displacement.ts'
+import type { Target } from '../ir/target.ts'
 import { findLive, idOf } from './live.ts'
 import { Names } from './name.ts'
 import { BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, within } from './text.ts'
@@ -385,12 +386,12 @@ export function usesSubgroups(kernel: Kernel): boolean {
   return uses(kernel, ({ op, arg }) => SUBGROUP_OPS.has(op) || (op === 'index' && arg === 'sublane'))
 }
 
-/** Refuses a kernel written for subgroups of another size than the device has. */
-export function requireSubgroups(kernel: Kernel, available: number): void {
-  if (kernel.subgroup === available || !usesSubgroups(kernel)) return
-  throw new IngotError('unsupported', 'the device has no subgroups of this size', {
-    op: kernel.name, got: kernel.subgroup, wanted: available, hint: 'write the form for this subgroup size, or the one without subgroups',
-  })
+/**
+ * The target to lower a kernel for. A kernel written for subgroups of another size than the machine has still runs, and runs right:
+ * the lanes of its workgroup become loops in one lane.
+ */
+export function targetFor(kernel: Kernel, target: Target): Target {
+  return kernel.subgroup === target.subgroup || !usesSubgroups(kernel) ? target : { ...target, lanes: false }
 }
 
 /** The constant that an operand certainly is, alone or in every element. */

@@ -8,7 +8,7 @@ import type { OpName } from '../ir/op.ts'
 import { lower } from '../ir/pass/index.ts'
 import type { Target } from '../ir/target.ts'
 import type { Caps, Source } from './caps.ts'
-import { type Access, type Body, type Dialect, type Table, constantOf, describe, fitsInteger, requireSubgroups, sharesBuffers, subscript, writeBody } from './clike.ts'
+import { type Access, type Body, type Dialect, type Table, constantOf, describe, fitsInteger, targetFor, sharesBuffers, subscript, writeBody } from './clike.ts'
 import { floatDigits, halfDigits, hex } from './literal.ts'
 import { words } from './name.ts'
 import {
@@ -231,9 +231,7 @@ export function mslTarget(caps: Partial<Caps> = {}): Target {
 
 /** A kernel as a complete MSL program with one entry point. */
 export function emitMsl(kernel: Kernel, caps: Partial<Caps> = {}): Source {
-  const lowered = lower(kernel, mslTarget(caps))
-  requireSubgroups(lowered, caps.subgroup ?? 32)
-  return writeMsl(lowered)
+  return writeMsl(lower(kernel, targetFor(kernel, mslTarget(caps))))
 }
 
 /** The text of a kernel that is lowered already. */
@@ -257,7 +255,7 @@ export function writeMsl(kernel: Kernel): Source {
   lines.push(`kernel void ${entry}(`, parameters.map((line) => `    ${line}`).join(',\n'), ') {')
   for (const array of kernel.shared) lines.push(`  ${sharedLine(array, body)}`)
   lines.push(...body.lines, '}', '')
-  return { text: lines.join('\n'), entry }
+  return { text: lines.join('\n'), entry, workgroup: kernel.workgroup }
 }
 
 function parametersOf(kernel: Kernel, body: Body, entry: string): string[] {

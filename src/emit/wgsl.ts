@@ -9,7 +9,7 @@ import type { OpName } from '../ir/op.ts'
 import { lower } from '../ir/pass/index.ts'
 import type { Target } from '../ir/target.ts'
 import type { Caps, Source } from './caps.ts'
-import { type Access, type Body, type Dialect, constantOf, describe, fitsInteger, requireSubgroups, sharesBuffers, subscript, usesSubgroups, writeBody } from './clike.ts'
+import { type Access, type Body, type Dialect, constantOf, describe, fitsInteger, targetFor, sharesBuffers, subscript, usesSubgroups, writeBody } from './clike.ts'
 import { floatDigits, halfDigits, hex } from './literal.ts'
 import { words } from './name.ts'
 import {
@@ -183,9 +183,7 @@ export function wgslTarget(caps: Caps): Target {
 
 /** A kernel as a complete WGSL module with one entry point. */
 export function emitWgsl(kernel: Kernel, caps: Caps): Source {
-  const lowered = lower(kernel, wgslTarget(caps))
-  requireSubgroups(lowered, caps.subgroup)
-  return writeWgsl(lowered)
+  return writeWgsl(lower(kernel, targetFor(kernel, wgslTarget(caps))))
 }
 
 /** The text of a kernel that is lowered already. */
@@ -214,7 +212,7 @@ export function writeWgsl(kernel: Kernel): Source {
   lines.push(`@compute @workgroup_size(${size.join(', ')})`)
   lines.push(...(parameters.length === 0 ? [`fn ${entry}() {`] : [`fn ${entry}(`, ...parameters.map((line) => `  ${line},`), ') {']))
   lines.push(...body.lines, '}', '')
-  return { text: lines.join('\n'), entry }
+  return { text: lines.join('\n'), entry, workgroup: kernel.workgroup }
 }
 
 function bindings(kernel: Kernel, body: Body): string[] {

@@ -10,6 +10,7 @@ import { CHUNK, type Format, type Weights } from '../quant/format.ts'
 import { formatOf } from '../quant/index.ts'
 import { type LinearParams, defineLinear, linearBuffers } from './linear-params.ts'
 import { matmulSerial } from './matmul-serial.ts'
+import { matmulTiles } from './matmul-tiles.ts'
 import type { KernelRecord, Work } from './record.ts'
 
 /** one workgroup computes this many outputs (rows of w) for this many rows of x */
@@ -37,10 +38,9 @@ export const matmul: KernelRecord<LinearParams> = {
 
 function work(caps: Caps, params: LinearParams): Work {
   if (caps.lanes === 1) return matmulSerial(params)
-  const { format: name, m, k: inner, n, bias } = params
-  const format = formatOf(name)
-  const written = caps.tiles && caps.subgroup === 32 ? writeTiles(format, bias) : writeRegisters(format, bias)
-  return { launches: [{ kernel: written, uniforms: { m, k: inner, n }, grid: [Math.ceil(m / TILE_M), Math.ceil(n / TILE_N), 1] }] }
+  if (caps.tiles && caps.subgroup === 32) return matmulTiles(params)
+  const { format, m, k: inner, n, bias } = params
+  return { launches: [{ kernel: writeRegisters(formatOf(format), bias), uniforms: { m, k: inner, n }, grid: [Math.ceil(m / TILE_M), Math.ceil(n / TILE_N), 1] }] }
 }
 
 const params = (format: Format, bias: boolean) => ({
@@ -80,44 +80,6 @@ function writeRegisters(format: Format, bias: boolean): Kernel {
           p.y.set(n.mul(p.m).add(m), p.bias === undefined ? value : value.add(p.bias.at(m)))
         })
       }
-    })
-  })
-}
-
-/** 128 lanes in four subgroups; each owns 32 outputs x 16 rows as 4 x 2 tiles of 8x8 with f32 accumulators. */
-function writeTiles(format: Format, bias: boolean): Kernel {
-  const LANES = 128
-  return kernel(`matmul_${format.name}_tiles`, { params: params(format, bias), workgroup: [LANES], subgroup: 32 }, (p, k) => {
-    const a = k.shared('a', 'f16', TILE_M * TILE_K)
-    const b = k.shared('b', 'f16', TILE_N * TILE_K)
-    const result = k.shared('result', 'f32', TILE_N * TILE_M)
-    const [outFirst, rowFirst] = [k.let('outFirst', k.workgroupId.x.mul(TILE_M)), k.let('rowFirst', k.workgroupId.y.mul(TILE_N))]
-    const out = k.let('out', k.subgroupId.and(1).mul(32))
-    const row = k.let('row', k.subgroupId.shr(1).mul(16))
-    const sums = Array.from({ length: 8 }, () => k.var('sum', k.tileFill('f32', 0)))
-    k.for(steps(p.k), (from) => {
-      stageWeights(k, { format, w: p.w, m: p.m, inner: p.k, first: outFirst, from, lanes: LANES }, (i, j, value) => a.set(i.mul(TILE_K).add(j), value.to('f16')))
-      stageRows(k, { x: p.x, n: p.n, inner: p.k, first: rowFirst, from, lanes: LANES }, (i, j, value) => b.set(i.mul(TILE_K).add(j), value.to('f16')))
-      k.barrier()
-      for (let step = 0; step < TILE_K; step += 8) {
-        // y is [row, out]: tiles of x as they lie, tiles of w transposed.
-        const rows = [0, 8].map((i) => b.tile(row.add(i).mul(TILE_K).add(step), TILE_K))
-        const outs = [0, 8, 16, 24].map((i) => a.tile(out.add(i).mul(TILE_K).add(step), TILE_K, { transposed: true }))
-        rows.forEach((r, i) => outs.forEach((o, j) => {
-          const sum = sums[4 * i + j]!
-          sum.set(k.tileMma(r, o, sum.get() as Value<'f32t'>))
-        }))
-      }
-      k.barrier()
-    })
-    sums.forEach((sum, i) => result.setTile(row.add(8 * (i >> 2)).mul(TILE_M).add(out).add(8 * (i & 3)), TILE_M, sum.get() as Value<'f32t'>))
-    k.barrier()
-    k.for({ name: 'i', from: k.lane, to: TILE_M * TILE_N, step: LANES }, (i) => {
-      const [m, n] = [outFirst.add(i.and(TILE_M - 1)), rowFirst.add(i.div(TILE_M))]
-      k.when(m.lt(p.m).and(n.lt(p.n)), () => {
-        const value = result.at(i)
-        p.y.set(n.mul(p.m).add(m), p.bias === undefined ? value : value.add(p.bias.at(m)))
-      })
     })
   })
 }

@@ -39,6 +39,11 @@ export const matvec: KernelRecord<LinearParams> = {
 
 /** rows of w that a subgroup, workgroup or lane takes: more share the loads of x, fewer leave registers free */
 const ROWS = 4
+/**
+ * Rows of x that a GPU takes in one walk along k; more come in further walks, whose weights are then in the nearest cache. Keeps
+ * registers few, and one kernel serves every n above 1: drivers need seconds to compile one that has all eight written out.
+ */
+const COLUMNS = 2
 
 function work(caps: Caps, params: LinearParams): Work {
   if (params.format === 'q4_k' && params.n === 1 && caps.subgroup >= 8) return matvecQ4K(caps, params)
@@ -48,13 +53,16 @@ function work(caps: Caps, params: LinearParams): Work {
   const lanes = caps.lanes === 1 ? 1 : 64
   const groups = subgroups ? lanes / caps.subgroup : 1
   const width = subgroups ? caps.subgroup : lanes // lanes that share rows
-  const rows = n > (lanes === 1 ? 4 : 1) ? 2 : ROWS
+  const walks = lanes > 1 && n > 1
+  const columns = walks ? COLUMNS : n
+  const rows = n > (walks ? 1 : 4) ? 2 : ROWS
   const whole = format.element === undefined || inner % 4 === 0
-  const written = kernel(`matvec_${name}${n > 1 ? `_n${n}` : ''}`, {
+  const written = kernel(`matvec_${name}${walks ? '_few' : n > 1 ? `_n${n}` : ''}`, {
     params: {
       x: buffer(whole ? 'f32x4' : 'f32', 'read'), w: buffer(format.storage, 'read'),
       ...(bias ? { bias: buffer('f32', 'read') } : {}),
       y: buffer('f32', 'write'), m: uniform('u32'), k: uniform('u32'),
+      ...(walks ? { n: uniform('u32') } : {}),
     },
     workgroup: [lanes],
     ...(subgroups ? { subgroup: caps.subgroup } : {}),
@@ -64,17 +72,30 @@ function work(caps: Caps, params: LinearParams): Work {
     const first = k.let('first', flatGroup(k).mul(groups).add(subgroups ? k.subgroupId : 0).mul(rows))
     // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
     const rowOf = Array.from({ length: rows }, (_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
-    const sums = rowOf.map(() => Array.from({ length: n }, () => k.var('sum', k.const('f32', 0))))
     const me = subgroups ? k.sublane : k.lane
     const x = whole ? inFours(p.x as Readable<'f32x4', 'lane'>) : inOnes(p.x as Readable<'f32', 'lane'>)
-    accumulate(k, { format, x, w: p.w, inner: p.k, rowOf, me, width }, sums)
-    sums.forEach((columns, r) => columns.forEach((sum, column) => {
-      const result = total(sum.get())
-      const value = p.bias === undefined ? result : result.add(p.bias.at(rowOf[r]!))
-      k.when(me.eq(0).and(first.add(r).lt(p.m)), () => p.y.set(p.m.mul(column).add(first).add(r), value))
-    }))
+    const walk = (columnOf: readonly Value<'u32'>[], isColumn: (column: number) => Value<'bool'> | undefined): void => {
+      const sums = rowOf.map(() => columnOf.map(() => k.var('sum', k.const('f32', 0))))
+      accumulate(k, { format, x, w: p.w, inner: p.k, rowOf, columnOf, me, width }, sums)
+      sums.forEach((ofRow, r) => ofRow.forEach((sum, column) => {
+        const result = total(sum.get())
+        const value = p.bias === undefined ? result : result.add(p.bias.at(rowOf[r]!))
+        const mine = me.eq(0).and(first.add(r).lt(p.m))
+        const inside = isColumn(column)
+        k.when(inside === undefined ? mine : mine.and(inside), () => p.y.set(p.m.mul(columnOf[column]!).add(first).add(r), value))
+      }))
+    }
+    const { n: all } = p
+    const counted = Array.from({ length: columns }, (_, column) => column)
+    if (all === undefined) walk(counted.map((column) => k.const('u32', column)), () => undefined)
+    else {
+      k.for({ name: 'column', to: all, step: COLUMNS }, (start) => {
+        walk(counted.map((column) => k.let('column', start.add(column).min(all.sub(1)))), (column) => (column === 0 ? undefined : start.add(column).lt(all)))
+      })
+    }
   })
-  return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
+  const uniforms = { m, k: inner, ...(walks ? { n } : {}) }
+  return { launches: [{ kernel: written, uniforms, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
 }
 
 interface Share {
@@ -83,6 +104,8 @@ interface Share {
   readonly w: Weights
   readonly inner: Value<'u32'>
   readonly rowOf: readonly Value<'u32'>[]
+  /** rows of x */
+  readonly columnOf: readonly Value<'u32'>[]
   readonly me: Value<'u32'>
   readonly width: number
 }
@@ -105,11 +128,11 @@ function inOnes(x: Readable<'f32', 'lane'>): Activations {
 
 /** Adds this lane's share of every dot product: runs of 32 for block formats, of 4 for single elements. */
 function accumulate(k: Scope, share: Share, sums: Sums): void {
-  const { format, x, w, inner, rowOf, me, width } = share
+  const { format, x, w, inner, rowOf, columnOf, me, width } = share
   const unit = format.element === undefined ? CHUNK : 4
   const units = k.let('units', inner.div(unit))
   k.for({ name: 'c', from: me, to: units, step: width }, (c: Value<'u32'>, body: LaneScope) => {
-    const activations = sums[0]!.map((_, column) => Array.from({ length: unit / 4 }, (__, i) => x.four(inner.mul(column).add(c.mul(unit)), 4 * i)))
+    const activations = columnOf.map((column) => Array.from({ length: unit / 4 }, (_, i) => x.four(inner.mul(column).add(c.mul(unit)), 4 * i)))
     rowOf.forEach((row, r) => {
       const weights = format.element === undefined ? format.decode(body, w, row.mul(units).add(c)) : [format.element.four(w, row.mul(inner).add(c.mul(4)))]
       sums[r]!.forEach((sum, column) => {
@@ -123,7 +146,7 @@ function accumulate(k: Scope, share: Share, sums: Sums): void {
   if (one === undefined || element === undefined) return
   k.for({ name: 'i', from: units.mul(4).add(me), to: inner, step: width }, (i: Value<'u32'>) => {
     rowOf.forEach((row, r) => sums[r]!.forEach((sum, column) => {
-      sum.set(sum.get().add(element.one(w, row.mul(inner).add(i)).mul(one(inner.mul(column).add(i)))))
+      sum.set(sum.get().add(element.one(w, row.mul(inner).add(i)).mul(one(inner.mul(columnOf[column]!).add(i)))))
     }))
   })
 }

@@ -1,9 +1,7 @@
-// Metal: Apple's on a Mac, the software one elsewhere, with matrix tiles and without.
+// Metal: Apple's on a Mac, the software one elsewhere.
 
-import { metal, openMetalDevice } from '../../src/device/metal/metal.ts'
-import { readSettings } from '../../src/device/metal/settings.ts'
+import { metal } from '../../src/device/metal/metal.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { testConformance } from './suite.ts'
 
 testConformance('metal', { open: () => metal.open(), missing: missingMetal })
-testConformance('metal without tiles', { open: () => openMetalDevice({ ...readSettings(), tiles: false }), missing: missingMetal })

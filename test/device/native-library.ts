@@ -1,17 +1,23 @@
 // Native libraries for tests: compiled from given kernels, at every level that this machine can run. Objects are kept in build/ by
 // content, so that only what has changed is compiled again.
 
-import { createHash } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { LEVELS, type Level } from '../../src/device/cpu/level.ts'
 import { findNative } from '../../src/device/cpu/native.ts'
 import { emitC } from '../../src/emit/c.ts'
 import { hashKernel } from '../../src/ir/hash.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
-import { compileLibrary } from '../../scripts/build-native.js'
 
 const ROOT = join(import.meta.dirname, '../..')
+
+interface BuildScript {
+  compileLibrary(options: {
+    level: Level; kernels: readonly Kernel[]; emitC: typeof emitC; hashKernel: typeof hashKernel; folder: string; flags: readonly string[]
+  }): Promise<{ path: string }>
+}
+const { compileLibrary } = await import(pathToFileURL(join(ROOT, 'scripts', 'build-native.js')).href) as BuildScript
 /** Tests wait for the compiler more than for the kernels. */
 const FLAGS = [
   '-std=gnu11', '-O1', '-fPIC', '-pthread', '-fvisibility=hidden', '-ffp-contract=off', '-fwrapv', '-fno-strict-aliasing', '-fno-math-errno', '-fno-trapping-math',
@@ -26,7 +32,7 @@ export interface TestLibrary { readonly folder: string; readonly missing: string
 /** A library of these kernels in a folder of its own; `missing` says why it cannot be used here. */
 export async function buildTestLibrary(name: string, level: Level, kernels: readonly Kernel[]): Promise<TestLibrary> {
   const distinct = [...new Map(kernels.map((kernel) => [hashKernel(kernel), kernel])).values()]
-  const folder = join(ROOT, 'build', 'native-test', `${name}-${createHash('sha256').update(import.meta.dirname).digest('hex').slice(0, 8)}`)
+  const folder = join(ROOT, 'build', 'native-test', name)
   mkdirSync(folder, { recursive: true })
   try {
     await compileLibrary({ level, kernels: distinct, emitC, hashKernel, folder, flags: FLAGS })

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
 import type { Command } from '../../src/device/device.ts'
+import { buffer, kernel } from '../../src/ir/author.ts'
 import { norm } from '../../src/kernel/norm.ts'
 import { findAdapter, isSoftware, requestDevice } from '../../src/device/webgpu/adapter.ts'
 import { Pipelines } from '../../src/device/webgpu/pipeline.ts'
@@ -52,6 +53,24 @@ describe('webgpu', () => {
     const { passed, failed } = await selfTest(device, cases)
     expect(failed).toEqual([])
     expect(passed).toHaveLength(cases.length)
+  })
+
+  it('runs a kernel for subgroups of a size it does not have', async () => {
+    const sums = kernel('sums', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') }, workgroup: [32], subgroup: 16 }, ({ x, y }, k) => {
+      const total = k.shared('total', 'f32', 2)
+      const sum = k.subSum(x.at(k.globalId.x))
+      k.when(k.sublane.eq(0), () => total.set(k.subgroupId, sum))
+      k.barrier()
+      y.set(k.globalId.x, total.at(0).sub(total.at(1)))
+    })
+    const x = Float32Array.from({ length: 64 }, (_, i) => (i % 7) - 3)
+    const [from, to] = [device.alloc(256), device.alloc(256)]
+    device.write(from, 0, new Uint8Array(x.buffer))
+    const program = await device.compile(sums)
+    await device.submit([{ kind: 'dispatch', program, buffers: [{ buffer: from }, { buffer: to }], uniforms: new Uint8Array(), grid: [2, 1, 1] }])
+    const sumOf = (start: number): number => x.subarray(start, start + 16).reduce((a, b) => a + b, 0)
+    const expected = Array.from({ length: 64 }, (_, i) => (i < 32 ? sumOf(0) - sumOf(16) : sumOf(32) - sumOf(48)))
+    expect(Array.from(new Float32Array((await device.read(to, 0, 256)).slice().buffer))).toEqual(expected)
   })
 
   it('runs a record without and with subgroups', async () => {

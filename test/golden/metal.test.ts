@@ -3,4 +3,4 @@
 import { missingMetal } from '../device/metal-soft.ts'
 import { testGolden } from './story.ts'
 
-testGolden({ name: 'metal', nmse: 1e-6, missing: await missingMetal() })
+testGolden({ name: 'metal', nmse: 1e-5, missing: await missingMetal() })

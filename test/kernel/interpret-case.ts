@@ -5,7 +5,7 @@ import { expect } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
 import { interpret } from '../../src/ir/interpret.ts'
 import { buffersOf } from '../../src/ir/kernel.ts'
-import type { Arrays, BufferShape, KernelRecord, NumberArray } from '../../src/kernel/record.ts'
+import type { Arrays, BufferShape, KernelRecord, Launch, NumberArray } from '../../src/kernel/record.ts'
 
 const GPU: Caps = {
   lanes: 256, subgroup: 32, tiles: false, f16: false, width: 4, dot: false, parallel: 8, sharedBytes: 32768,
@@ -82,9 +82,13 @@ export type Encoder = (shape: BufferShape, random: () => number) => { bytes: Uin
 
 const SENTINEL = 64
 
-/** Runs a case with the interpreter; gives the results beside what they should be. */
+/** What runs one dispatch; buffers by name, changed in place. */
+export type Runner = (launch: Launch, buffers: Readonly<Record<string, Uint8Array>>) => void
+const interpreted: Runner = ({ kernel, uniforms, grid }, buffers) => interpret(kernel, { buffers, uniforms, grid: [...grid] }, { check: true })
+
+/** Runs a case with the interpreter, or another runner; gives the results beside what they should be. */
 export function runCase<P extends object>(
-  record: KernelRecord<P>, params: P, caps: Caps, { given = {}, encoder, seed = 7 }: { given?: Arrays; encoder?: Encoder; seed?: number } = {},
+  record: KernelRecord<P>, params: P, caps: Caps, { given = {}, encoder, seed = 7, run = interpreted }: { given?: Arrays; encoder?: Encoder; seed?: number; run?: Runner } = {},
 ): { got: Arrays; wanted: Arrays } {
   const random = randomFrom(seed)
   const shapes = record.buffers(params)
@@ -108,10 +112,11 @@ export function runCase<P extends object>(
   const wanted = record.define(values, params)
   const { launches, scratch = {} } = record.work(caps, params)
   for (const [name, size] of Object.entries(scratch)) bytes[name] = new Uint8Array(size).fill(0xa5)
-  for (const { kernel, uniforms, grid } of launches) {
+  for (const launch of launches) {
+    const { kernel, grid } = launch
     expect(grid.every((size) => size <= caps.grid), `grid ${grid.join('x')}`).toBe(true)
     for (const { name } of buffersOf(kernel)) expect(bytes[name], `buffer ${name}`).toBeDefined()
-    interpret(kernel, { buffers: bytes, uniforms, grid }, { check: true })
+    run(launch, bytes)
   }
   const got: Record<string, NumberArray> = {}
   for (const { name, role, type, elements } of shapes) {

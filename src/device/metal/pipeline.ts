@@ -58,10 +58,10 @@ export class Pipelines {
     const known = this.#programs.get(key)
     if (known !== undefined) return { program: known, fresh: false }
     const { emit = emitMsl } = this.#options
-    const { text, entry } = emit(kernel, this.#caps)
+    const { text, entry, workgroup } = emit(kernel, this.#caps)
     const same = this.#states.get(hashText(text))
     const state = same ?? this.#queue(() => this.#build(kernel, text, entry))
-    const program = state.then((pipeline) => programOf(kernel, key, pipeline))
+    const program = state.then((pipeline) => programOf(kernel, key, pipeline, workgroup))
     this.#states.set(hashText(text), state)
     this.#programs.set(key, program)
     // A failed compile may be tried again.
@@ -180,9 +180,8 @@ function languageVersion(system: string): number {
   return major < 14 ? 0x30000 : 0x30001
 }
 
-function programOf(kernel: Kernel, key: string, pipeline: Id): MetalProgram {
+function programOf(kernel: Kernel, key: string, pipeline: Id, [width, height, depth]: Kernel['workgroup']): MetalProgram {
   const buffers = buffersOf(kernel)
-  const [width = 1, height = 1, depth = 1] = kernel.workgroup
   return {
     kernel, key, pipeline, workgroup: { width, height, depth }, writes: buffers.map(({ role }) => role !== 'read'),
     uniforms: uniformsOf(kernel).length === 0 ? undefined : buffers.length,

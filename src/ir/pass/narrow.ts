@@ -1,5 +1,6 @@
 // Pass, for targets whose memory is 32-bit words: elements of 8 and 16 bits are taken out of words by shifts and put into them
-// by masks, and vectors of 32-bit elements move one by one.
+// by masks, and vectors of 32-bit elements move one by one. Elements that are read side by side share the loads of their words:
+// a load is the dearest thing of all, and WebGPU checks the bounds of each.
 //
 // Several lanes may write to parts of one word, so a store of a part is two atomics, `and` to clear and `or` to set, and
 // makes its buffer atomic. A store that is known to cover whole words is a plain one. Workgroup memory that is written in parts
@@ -7,13 +8,14 @@
 
 import { type DType, type Storage, scalarOf, storageScalar, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import type { BufferParam, Kernel, Param, SharedArray } from '../kernel.ts'
+import { type BufferParam, type Kernel, type Param, type SharedArray, buffersOf } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import type { Target } from '../target.ts'
 import type { Value } from '../value.ts'
 import { trailingZeros } from './algebra.ts'
 import { round } from './half.ts'
-import { type Form, type Packing, extract, insert } from './packing.ts'
+import { type Form, type Packing, extract, extractRun, insert } from './packing.ts'
+import { type Run, findRuns } from './run.ts'
 import { part } from './vector.ts'
 import { Writer, idOf, memOf, widthArg } from './writer.ts'
 
@@ -31,6 +33,9 @@ class Narrower {
   readonly #writer: Writer
   readonly #done = new Map<Node, Node>()
   readonly #packings = new Map<string, Packing>()
+  /** the run that a local is loaded in, and what it is once the run has been loaded */
+  readonly #runs = new Map<number, Run>()
+  readonly #loaded = new Map<number, Node>()
   /** zeros at the end of locals */
   readonly #zeros = new Map<number, number>()
 
@@ -48,7 +53,7 @@ class Narrower {
 
   run(): Kernel {
     const shared = new Set(this.#kernel.shared.map(({ name }) => name))
-    for (const node of this.#kernel.body.src) this.#survey(node, shared)
+    this.#surveyBlock(this.#kernel.body, shared)
     this.#kernel.body.src.forEach(this.#statement)
     return this.#writer.finish(this.#kernel, {
       params: this.#kernel.params.map((param): Param => (param.kind === 'buffer' ? this.#memory(param) : param)),
@@ -60,6 +65,17 @@ class Narrower {
     })
   }
 
+  #surveyBlock({ src }: Node, shared: ReadonlySet<string>): void {
+    for (const run of findRuns(src, (mem) => this.#isConstant(mem))) for (const id of run.ids.flat()) this.#runs.set(id, run)
+    for (const node of src) this.#survey(node, shared)
+  }
+
+  /** Packed, by single scalars, and nobody writes to it. */
+  #isConstant(mem: string): boolean {
+    const buffer = buffersOf(this.#kernel).find(({ name }) => name === mem)
+    return buffer?.role === 'read' && !buffer.atomic && this.#packings.get(mem)?.group === 1
+  }
+
   /** Learns how locals are aligned, and which memories are written in parts. */
   #survey(node: Node, shared: ReadonlySet<string>): void {
     const { op, src, arg } = node
@@ -68,7 +84,7 @@ class Narrower {
     if (op === 'tileStore') this.#refuseTiles(memOf(arg))
     if (op === 'let' && src[0]?.op === 'tileLoad') this.#refuseTiles(memOf(src[0].arg))
     if (op === 'store') this.#surveyStore(node, shared)
-    for (const child of src) if (child.op === 'block') for (const inner of child.src) this.#survey(inner, shared)
+    for (const child of src) if (child.op === 'block') this.#surveyBlock(child, shared)
   }
 
   #surveyStore({ src, arg }: Node, shared: ReadonlySet<string>): void {
@@ -117,8 +133,7 @@ class Narrower {
     const value = src[0]
     if (op === 'let' && value?.op === 'load' && this.#isAffected(value)) {
       // the name stays, though what it names is now an expression
-      const made = this.#load(value)
-      this.#writer.add('let', [made], arg)
+      this.#writer.add('let', [this.#loadInRun(idOf(arg)) ?? this.#load(value)], arg)
       return
     }
     if (op === 'store' && this.#isAffected(node)) return this.#store(node)
@@ -146,6 +161,20 @@ class Narrower {
     }
     const first = index.mul(packing.group)
     return extract(this.#writer, packing, word, first, this.#alignment(src[0] as Node, packing.group), widthOf(dtype))
+  }
+
+  /** The element for a local that belongs to a run, all of which is loaded where the first of it is needed. */
+  #loadInRun(id: number): Node | undefined {
+    const run = this.#runs.get(id)
+    const packing = run && this.#packings.get(run.mem)
+    if (run === undefined || packing === undefined) return undefined
+    if (!this.#loaded.has(id)) {
+      const first = this.#writer.value<'u32'>(this.#expression(run.first))
+      const word = (at: Value<'u32'>): Value<'u32'> => this.#writer.value(this.#element(run.mem, at, 'u32'))
+      const elements = extractRun(this.#writer, packing, word, first, this.#alignment(run.first, 1), run.ids.length)
+      run.ids.forEach((ids, at) => { for (const each of ids) this.#loaded.set(each, elements[at] as Node) })
+    }
+    return this.#loaded.get(id)
   }
 
   #element(mem: string, index: Value<'u32'>, dtype: DType): Node {

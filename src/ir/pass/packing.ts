@@ -45,6 +45,30 @@ export function extract(
   return concat(writer.interner, lanes)
 }
 
+/**
+ * `count` scalars from number `first` on, one by one. Where they start within a word is not known: words are loaded as they lie,
+ * each once, and shifted into place. No word is touched that holds none of the scalars.
+ */
+export function extractRun(writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node[] {
+  const { bits } = packing
+  const each = 32 / bits
+  const base = first.div(each)
+  const sure = Math.floor((count - 1) / each)
+  const words = Array.from({ length: sure + 1 }, (_, at) => word(base.add(at)))
+  const isAligned = alignment >= each
+  if (!isAligned && Math.floor((each + count - 2) / each) > sure) words.push(word(first.add(count - 1).div(each)))
+  const shift = first.rem(each).mul(bits)
+  const placed = words.slice(0, sure + 1).map((low, at) => {
+    const high = words[at + 1]
+    if (isAligned) return low
+    // two shifts, because one by 32 would be none
+    const shifted = high === undefined ? low.shr(shift) : low.shr(shift).or(high.shl(bits).shl(writer.u32(32 - bits).sub(shift)))
+    return writer.value<'u32'>(writer.bind('word', shifted.node))
+  })
+  return Array.from({ length: count }, (_, at) =>
+    unpackOne(packing, placed[Math.floor(at / each)] as U32, writer.u32((at % each) * bits)).node)
+}
+
 function unpackWord(writer: Writer, { bits, kind }: Form, word: U32): Node {
   if (kind === 'half') return word.unpackF16().node
   if (bits === 8) return kind === 'signed' ? word.unpackI8().node : word.unpackU8().node

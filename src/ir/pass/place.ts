@@ -7,6 +7,7 @@ import { type Kernel, isShared, memoryOf } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import { opRecord } from '../op.ts'
 import { isTrivial, isWorthHoisting } from './cost.ts'
+import type { Target } from '../target.ts'
 import { type Block, type Outline, type Statement, changedBetween, outline, project, variableKey } from './outline.ts'
 import { dropDead } from './simplify.ts'
 import { Writer, idOf, memOf } from './writer.ts'
@@ -17,9 +18,9 @@ const DEEPEST = 24
 /** Where an expression is needed, and how often it would be printed without a name. */
 interface Use { block: Block; at: number; count: number }
 
-export function place(kernel: Kernel): Kernel {
+export function place(kernel: Kernel, target?: Target): Kernel {
   const writer = new Writer(kernel)
-  const plan = new Plan(outline(dropDead(kernel), writer))
+  const plan = new Plan(outline(dropDead(kernel), writer), target?.lanes === true)
   plan.schedule()
   return new Emission(writer, plan, findInlined(kernel, plan)).finish(kernel)
 }
@@ -31,13 +32,16 @@ class Plan {
   readonly named = new Map<Block, Map<number, Node[]>>()
   readonly names = new Map<Node, string>()
   readonly #hints: ReadonlyMap<Node, string>
+  /** scalars become vectors where they meet one: a splat of a name costs nothing */
+  readonly #spreads: boolean
   readonly #home = new Map<number, Block>()
   readonly #earliest = new Map<Node, Block>()
   readonly #nodes = new Set<Node>()
   readonly #indices = new Set<Node>()
 
-  constructor({ body, hints }: Outline) {
+  constructor({ body, hints }: Outline, spreads: boolean) {
     this.body = body
+    this.#spreads = spreads
     this.#hints = hints
   }
 
@@ -106,7 +110,8 @@ class Plan {
     const hint = this.#hints.get(node)
     const home = this.#hoist(node, use, hint !== undefined)
     const hoisted = home !== use.block
-    const isNamed = hint !== undefined || deep || (!isTrivial(node) && (hoisted || use.count > 1))
+    const free = isTrivial(node) || (this.#spreads && node.op === 'splat' && this.#hints.has(node.src[0] as Node))
+    const isNamed = hint !== undefined || deep || (!free && (hoisted || use.count > 1))
     if (!isNamed) {
       for (const child of node.src) this.#use(child, use.block, use.at, use.count)
       return

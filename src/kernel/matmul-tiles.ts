@@ -1,0 +1,140 @@
+// The mat-mat of prefill on GPUs with 8x8 matrix tiles. A workgroup of four subgroups computes 64 outputs (rows of w) for 32 rows of x;
+// each subgroup owns 32 x 16 of them as eight tiles with f32 accumulators. Along k, weights are decoded once per workgroup into
+// workgroup memory, tile by tile, so that every tile is 64 neighbours there. Weights are staged in f16, which holds what block
+// formats decode to; x, whose outliers pass the range of f16, and weights of f32 and bf16 stay f32. Two barriers per step of 64.
+
+import { type Range, type Readable, type Scope, type Shared, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
+import type { Kernel } from '../ir/kernel.ts'
+import type { Uniformity, Value } from '../ir/value.ts'
+import { CHUNK, type Format, type Weights } from '../quant/format.ts'
+import { formatOf } from '../quant/index.ts'
+import type { LinearParams } from './linear-params.ts'
+import type { Work } from './record.ts'
+
+const OUTS = 64
+const ROWS = 32
+/** k is taken in steps of two chunks: with 64 rows of w that is a chunk for each lane */
+const STEP = 2 * CHUNK
+const LANES = 128
+const SIDE = 8
+const TILE = SIDE * SIDE
+
+export function matmulTiles({ format: name, m, k: inner, n, bias }: LinearParams): Work {
+  const written = writeTiles(formatOf(name), { bias, ragged: inner % STEP !== 0, aligned: inner % 4 === 0 })
+  return { launches: [{ kernel: written, uniforms: { m, k: inner, n }, grid: [Math.ceil(m / OUTS), Math.ceil(n / ROWS), 1] }] }
+}
+
+interface Shape {
+  readonly bias: boolean
+  /** the last step goes past the end of k */
+  readonly ragged: boolean
+  /** rows of x and w start at multiples of four elements */
+  readonly aligned: boolean
+}
+
+function writeTiles(format: Format, { bias, ragged, aligned }: Shape): Kernel {
+  const exact = format.name === 'f32' || format.name === 'bf16'
+  return kernel(`matmul_${format.name}_tiles${ragged ? '_ragged' : ''}`, {
+    params: {
+      x: buffer(aligned ? 'f32x4' : 'f32', 'read'), w: buffer(format.storage, 'read'), ...(bias ? { bias: buffer('f32', 'read') } : {}),
+      y: buffer('f32', 'write'), m: uniform('u32'), k: uniform('u32'), n: uniform('u32'),
+    },
+    workgroup: [LANES], subgroup: 32,
+  }, (p, k) => {
+    const weights = k.shared('weights', exact ? 'f32' : 'f16', OUTS * STEP)
+    const rows = k.shared('rows', 'f32', ROWS * STEP)
+    const [outFirst, rowFirst] = [k.let('outFirst', k.workgroupId.x.mul(OUTS)), k.let('rowFirst', k.workgroupId.y.mul(ROWS))]
+    // This subgroup's tiles, counted from the workgroup's first.
+    const [outTile, rowTile] = [k.let('outTile', k.subgroupId.and(1).mul(4)), k.let('rowTile', k.subgroupId.shr(1).mul(2))]
+    const sums = [0, 1].map(() => [0, 1, 2, 3].map(() => k.var('sum', k.tileFill('f32', 0))))
+
+    k.for(steps(p.k), (from) => {
+      const kept = (at: Value<'u32'>, four: Value<'f32x4'>): Value<'f32x4'> => (ragged ? at.lt(p.k).select(four, 0) : four)
+      const put = (i: Value<'u32'>, at: Value<'u32'>, four: Value<'f32x4'>): void =>
+        (exact ? weights as Writable<'f32'> : weights as Writable<'f16'>).store(placeOf(i, at), (exact ? four : four.to('f16')) as never)
+      stageWeights(k, format, { w: p.w, m: p.m, inner: p.k, outFirst, from, aligned }, (i, at, four) => put(i, at, kept(from.add(at), four)))
+      k.for({ name: 'e', from: k.lane, to: (ROWS * STEP) / 4, step: LANES }, (e) => {
+        const [i, at] = [k.let('i', e.div(STEP / 4)), k.let('at', e.and(STEP / 4 - 1).mul(4))]
+        const row = rowFirst.add(i).min(p.n.sub(1))
+        rows.store(placeOf(i, at), kept(from.add(at), rowFour(k, p.x, row, from.add(at), p.k, aligned)))
+      })
+      k.barrier()
+      k.for({ name: 'step', to: STEP / SIDE, unroll: true }, (step) => {
+        const tileAt = (tile: Value<'u32'>): Value<'u32'> => tile.mul(STEP / SIDE).add(step).mul(TILE)
+        const left = [0, 1].map((i) => k.let('row', rows.tile(tileAt(rowTile.add(i)), SIDE)))
+        const right = [0, 1, 2, 3].map((i) => k.let('out', (weights as Shared<'f16'>).tile(tileAt(outTile.add(i)), SIDE, { transposed: true })))
+        left.forEach((row, r) => right.forEach((out, o) => sums[r]![o]!.set(k.tileMma(row, out, sums[r]![o]!.get() as Value<'f32t'>))))
+      })
+      k.barrier()
+    })
+
+    const each = (visit: (sum: Value<'f32t'>, row: Value<'u32'>, out: Value<'u32'>) => void): void => sums.forEach((columns, r) =>
+      columns.forEach((sum, o) => visit(sum.get() as Value<'f32t'>, rowTile.add(r).mul(SIDE), outTile.add(o).mul(SIDE))))
+    const bounded = (): void => {
+      each((sum, row, out) => rows.setTile(row.mul(OUTS).add(out), OUTS, sum))
+      k.barrier()
+      k.for({ name: 'e', from: k.lane, to: ROWS * OUTS, step: LANES }, (e) => {
+        const [out, row] = [k.let('out', outFirst.add(e.and(OUTS - 1))), k.let('row', rowFirst.add(e.div(OUTS)))]
+        k.when(out.lt(p.m).and(row.lt(p.n)), () => {
+          const value = rows.at(e)
+          p.y.set(row.mul(p.m).add(out), p.bias === undefined ? value : value.add(p.bias.at(out)))
+        })
+      })
+    }
+    if (bias) return bounded()
+    k.when(outFirst.add(OUTS).le(p.m).and(rowFirst.add(ROWS).le(p.n)), () => {
+      each((sum, row, out) => p.y.setTile(rowFirst.add(row).mul(p.m).add(outFirst).add(out), p.m, sum))
+    }, bounded)
+  })
+}
+
+function steps(inner: Value<'u32', 'uniform'>): Range<'uniform'> {
+  return { name: 'from', to: inner, step: STEP }
+}
+
+/** Where element `at` along k of row i lies: tiles of 8x8, those along k next to each other. */
+function placeOf(i: Value<'u32'>, at: Value<'u32'>): Value<'u32'> {
+  return i.shr(3).mul(STEP / SIDE).add(at.shr(3)).mul(TILE).add(i.and(7).mul(SIDE)).add(at.and(7))
+}
+
+interface Stage {
+  readonly w: Weights
+  readonly m: Value<'u32'>
+  readonly inner: Value<'u32'>
+  readonly outFirst: Value<'u32'>
+  readonly from: Value<'u32'>
+  readonly aligned: boolean
+}
+
+/** Fours of the workgroup's rows of w: one chunk per lane for block formats. Rows past the end repeat the last, so does k. */
+function stageWeights(
+  k: Scope, format: Format, { w, m, inner, outFirst, from, aligned }: Stage, put: (i: Value<'u32'>, at: Value<'u32'>, four: Value<'f32x4'>) => void,
+): void {
+  const rowOf = (i: Value<'u32'>): Value<'u32'> => outFirst.add(i).min(m.sub(1))
+  const { element } = format
+  if (element === undefined) {
+    // Neighbouring lanes read neighbouring chunks.
+    const [i, half] = [k.let('i', k.lane.shr(1)), k.let('half', k.lane.and(1))]
+    const chunks = inner.div(CHUNK)
+    const chunk = k.let('chunk', rowOf(i).mul(chunks).add(from.div(CHUNK).add(half).min(chunks.sub(1))))
+    format.decode(k, w, chunk).forEach((four, v) => put(i, half.mul(CHUNK).add(4 * v), four))
+    return
+  }
+  k.for({ name: 'e', from: k.lane, to: (OUTS * STEP) / 4, step: LANES }, (e) => {
+    const [i, at] = [k.let('i', e.div(STEP / 4)), k.let('at', e.and(STEP / 4 - 1).mul(4))]
+    const row = k.let('row', rowOf(i).mul(inner))
+    put(i, at, aligned ? element.four(w, row.add(from.add(at).min(inner.sub(4)))) : oneByOne(k, from.add(at), inner, (d) => element.one(w, row.add(d))))
+  })
+}
+
+/** Four elements of a row of x. */
+function rowFour(k: Scope, x: Readable<'f32x4' | 'f32', Uniformity>, row: Value<'u32'>, at: Value<'u32'>, inner: Value<'u32'>, aligned: boolean): Value<'f32x4'> {
+  if (aligned) return x.at(row.mul(inner).add(at.min(inner.sub(4))).shr(2)) as Value<'f32x4'>
+  return oneByOne(k, at, inner, (d) => x.at(row.mul(inner).add(d)) as Value<'f32'>)
+}
+
+/** Four elements from `at` on; those past the end are 0. */
+function oneByOne(k: Scope, at: Value<'u32'>, inner: Value<'u32'>, one: (d: Value<'u32'>) => Value<'f32'>): Value<'f32x4'> {
+  const four = [0, 1, 2, 3].map((i) => at.add(i).lt(inner).select(one(at.add(i).min(inner.sub(1))), 0))
+  return k.vec(...four) as Value<'f32x4'>
+}
