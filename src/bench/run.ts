@@ -27,7 +27,7 @@ const KINDS = ['prefill', 'decode'] as const
 const PROBE_PREFILL = 128 // tokens
 const PROBE_CONTEXT = 512
 const PROBE_COUNT = 16 // tokens to decode
-const LOOK_MS = 300 // at what else the machine does
+const LOOK_MS = 200 // at what else the machine does
 const START_PROMPT = 8 // tokens
 const START_CONTEXT = 512
 
@@ -56,6 +56,8 @@ class Bench {
   readonly #contestants: readonly Contestant[]
   readonly #options: BenchOptions
   readonly #measures: Measure[] = []
+  /** the settings that a side has its model open with */
+  readonly #open = new Map<Side, string>()
   #busy = 0
   /** decoded at the least context, by side */
   readonly #tokens: (readonly number[])[] = []
@@ -78,7 +80,7 @@ class Bench {
     const sides = this.#contestants.map((contestant) => contestant.start(this.#options.signal))
     const found: SideReport[] = []
     try {
-      const infos = await this.#open(sides)
+      const infos = await this.#openAll(sides)
       const settings = this.#contestants.map((): Record<string, Settings> => ({}))
       for (const kind of KINDS) await this.#measureKind(kind, sides, infos[0]?.gpu === true, settings)
       for (const [i, info] of infos.entries()) {
@@ -93,14 +95,23 @@ class Bench {
   }
 
   /** Ingot first: whether it uses a GPU decides what the peer may use. */
-  async #open(sides: readonly Side[]): Promise<SideInfo[]> {
+  async #openAll(sides: readonly Side[]): Promise<SideInfo[]> {
     const infos: SideInfo[] = []
     for (const [i, side] of sides.entries()) {
       this.#tell(`opening ${side.name}`, i, sides.length)
       const [settings = {}] = this.#contestants[i]?.candidates('decode', { ...this.#options.choice, gpu: infos[0]?.gpu ?? false }) ?? []
       infos.push((await side.ask('open', { model: this.#model.path, context: this.context, settings })).info)
+      this.#open.set(side, JSON.stringify(settings))
     }
     return infos
+  }
+
+  /** Loads again only where the side has other settings now, or was tried with some. */
+  async #reopen(side: Side, settings: Settings, wasTried: boolean): Promise<void> {
+    const key = JSON.stringify(settings)
+    if (!wasTried && this.#open.get(side) === key) return
+    await side.ask('open', { model: this.#model.path, context: this.context, settings })
+    this.#open.set(side, key)
   }
 
   async #measureKind(kind: Workload['kind'], sides: readonly Side[], gpu: boolean, settings: Record<string, Settings>[]): Promise<void> {
@@ -114,7 +125,7 @@ class Bench {
       const best = await findBest(side, effort.tune ? candidates : candidates.slice(0, 1), probesOf(works), this.#model, this.#source, tick)
       const record = settings[i]
       if (record !== undefined) record[kind] = best
-      await side.ask('open', { model: this.#model.path, context: this.context, settings: best })
+      await this.#reopen(side, best, effort.tune && candidates.length > 1)
     }
     for (const work of works) {
       let taken = 0

@@ -89,21 +89,21 @@ async function examine(line: DeviceLine, verdicts: Map<string, Verdict>): Promis
         await device.close()
       }
     } else {
-      findings.push(absent(probe.reason ?? 'not available here'))
+      findings.push(advise('available', (probe.reason ?? 'not available here').replace(`${line.name}: `, '')))
     }
   } catch (error) {
     findings.push({ probe: 'open', status: 'fail', evidence: message(error), prescription: 'update the driver, or choose another device with INGOT_DEVICE' })
   }
-  if (line.name === 'cpu') findings.push(...await ofEngine(), ofCode(probe))
+  if (line.name === 'cpu') findings.push(...await ofEngine(probe))
   const failed = verdict.failed.map(({ name, error }) => ({ name, error }))
   return { name: line.name, available: probe.available, detail: probe.detail, selfTest: { passed: verdict.passed, failed }, findings }
 }
 
 /** Reasons carry their hint after the last semicolon. */
-function absent(reason: string): Finding {
+function advise(probe: string, reason: string): Finding {
   const cut = reason.lastIndexOf('; ')
   const [evidence, prescription] = cut < 0 ? [reason, ''] : [reason.slice(0, cut), reason.slice(cut + 2)]
-  return { probe: 'available', status: 'warn', evidence, prescription }
+  return { probe, status: 'warn', evidence, prescription }
 }
 
 function judged({ tested, name }: DeviceLine, { passed, failed }: Verdict): Finding {
@@ -113,9 +113,10 @@ function judged({ tested, name }: DeviceLine, { passed, failed }: Verdict): Find
   return { probe: 'self-test', status: 'fail', evidence: `${first.name}: ${first.error}`, prescription: 'update the driver; until then Ingot does not use this device' }
 }
 
-function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, detail }: Probe): Finding[] {
+function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, faster, detail }: Probe): Finding[] {
   if (auto !== 'yes') return []
   const findings: Finding[] = []
+  if (faster !== undefined) findings.push(advise('speed', faster))
   if (software === true) findings.push({ probe: 'adapter', status: 'warn', evidence: `${detail}: a GPU emulated on the CPU`, prescription: 'install the driver of your GPU, if there is one; else the cpu device is faster' })
   if (caps.lanes > 1) {
     findings.push(caps.subgroup > 0
@@ -130,28 +131,19 @@ function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, detail }: 
   return findings
 }
 
-/** What the JavaScript engine gives the cpu device. */
-async function ofEngine(): Promise<Finding[]> {
+/** What the JavaScript engine gives the cpu device. How well it multiplies matters only where no native code does. */
+async function ofEngine({ detail }: Probe): Promise<Finding[]> {
+  const multiplies = detail.startsWith('WebAssembly')
   const { simd, relaxed, relaxedDot, threads } = await detectWasm()
   const engine = typeof process === 'undefined' ? 'this browser' : `Node ${process.versions.node}`
   const check = (probe: string, good: boolean, yes: string, no: string, prescription: string, bad: 'warn' | 'fail' = 'warn'): Finding =>
     (good ? { probe, status: 'ok', evidence: yes, prescription: '' } : { probe, status: bad, evidence: no, prescription })
   return [
     check('wasm simd', simd, engine, `${engine} has no WebAssembly SIMD`, 'use a newer engine: the cpu device needs it', 'fail'),
-    check('relaxed simd', relaxed, `${engine} has it`, `${engine} has no relaxed SIMD: int8 products take about twice as long`, 'use Node 22 or a recent browser'),
-    ...(relaxed && !relaxedDot ? [check('relaxed dot', false, '', `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right')] : []),
+    check('relaxed simd', relaxed || !multiplies, relaxed ? `${engine} has it` : 'not needed: native code multiplies', `${engine} has no relaxed SIMD: int8 products take about twice as long`, 'use Node 22 or a recent browser'),
+    ...(multiplies && relaxed && !relaxedDot ? [check('relaxed dot', false, '', `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right')] : []),
     check('threads', threads, 'SharedArrayBuffer', 'no SharedArrayBuffer: one thread does all the work', 'serve the page cross-origin isolated (COOP and COEP headers)'),
   ]
-}
-
-/** Native code, where it is built, is said so in the detail. */
-function ofCode({ detail }: Probe): Finding {
-  const native = !detail.startsWith('WebAssembly')
-  if (native) return { probe: 'native library', status: 'ok', evidence: detail, prescription: '' }
-  return {
-    probe: 'native library', status: 'warn', evidence: 'none: kernels run as WebAssembly, in narrower vectors than the processor has',
-    prescription: 'with a C++ compiler installed, npm start builds it in a checkout',
-  }
 }
 
 function message(error: unknown): string {

@@ -31,12 +31,12 @@ function work(caps: Caps, { format, elements }: DequantizeParams): Work {
   const each = caps.lanes === 1 ? SERIAL : LANES
   const chunks = elements / CHUNK
   const written = kernel(`dequantize_${format}`, {
-    params: { w: buffer(storage, 'read'), y: buffer('f32', 'write'), chunks: uniform('u32') },
+    params: { w: buffer(storage, 'read'), y: buffer('f32x4', 'write'), chunks: uniform('u32') },
     workgroup: [lanes],
   }, ({ w, y, chunks: count }, k) => {
     const first = k.let('first', k.workgroupId.x.mul(each))
     k.for({ name: 'c', from: first.add(k.lane), to: first.add(each).min(count), step: lanes }, (chunk, body) => {
-      decode(body, w, chunk).forEach((values, i) => y.store(chunk.mul(CHUNK).add(4 * i), values))
+      decode(body, w, chunk).forEach((values, i) => y.set(chunk.mul(CHUNK / 4).add(i), values))
     })
   })
   return { launches: [{ kernel: written, uniforms: { chunks }, grid: [Math.ceil(chunks / each), 1, 1] }] }

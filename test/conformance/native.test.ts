@@ -1,22 +1,14 @@
-// Native kernels at every instruction set that this CPU has: all cases compiled into one library per set. They are compiled with little
-// optimisation; the libraries that models use are compiled with much of it and tested with models (test/device/native-model.test.ts).
+// Native kernels at every instruction set that this CPU has, from the libraries that set-up builds: all kernels that models run are in
+// them. The few forms that no model uses run as WebAssembly between them, as they would for a user.
 
 import { openCpu } from '../../src/device/cpu/cpu.ts'
-import { cpuCaps } from '../../src/device/cpu/level.ts'
-import { NATIVE_LEVELS, buildTestLibrary } from '../device/native-library.ts'
-import { FORMAT_NAMES, classCases, formatCases, recordCases } from './case.ts'
+import { findNative } from '../../src/device/cpu/native.ts'
+import { NATIVE_LEVELS } from '../device/native-library.ts'
 import { testConformance } from './suite.ts'
 
-const THREADS = 2
-const all = [...[...recordCases().values()].flat(), ...FORMAT_NAMES.flatMap(formatCases), ...classCases()]
-
-for (const level of NATIVE_LEVELS) {
-  const caps = cpuCaps({ width: level.width, threads: THREADS, bufferBytes: 2 ** 30 })
-  const kernels = all.flatMap(({ record, params }) => record.work(caps, params).launches.map(({ kernel }) => kernel))
-  let built: ReturnType<typeof buildTestLibrary> | undefined
-  const library = (): ReturnType<typeof buildTestLibrary> => (built ??= buildTestLibrary('conformance', level, kernels))
-  testConformance(`cpu, ${level.title}`, {
-    open: async () => openCpu({ threads: THREADS, level: level.name, libraries: (await library()).folder }),
-    missing: async () => (await library()).missing,
+for (const { name, title } of NATIVE_LEVELS) {
+  testConformance(`cpu, ${title}`, {
+    open: () => openCpu({ threads: 2, level: name }),
+    missing: async () => (await findNative({ level: name })).reason,
   })
 }

@@ -1,6 +1,6 @@
 // Metal against WebGPU, kernel by kernel, on the same bytes: two compilers, two GPUs, one meaning.
 
-import { beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { runRecord } from '../../src/device/run-record.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
@@ -18,10 +18,11 @@ const reason = missing ?? (await missingGpu())
 describe('metal and webgpu agree', () => {
   beforeEach(({ skip }) => { if (reason !== undefined) skip(reason) })
 
+  let devices: readonly [Device, Device] | undefined
+  afterAll(async () => { for (const device of devices ?? []) await device.close() })
   const both = async <T>(run: (device: Device) => Promise<T>): Promise<[T, T]> => {
-    await using one = await soft!.open()
-    await using other = await webgpu.open()
-    return [await run(one), await run(other)]
+    devices ??= [await soft!.open(), await webgpu.open()]
+    return [await run(devices[0]), await run(devices[1])]
   }
   const format = 'q4_k'
   const random = randomFrom(5)

@@ -1,9 +1,9 @@
 // What only Metal has: the table of messages, lifetimes of objects, mapped files, indirect replay, faults.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { access, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
 import type { ByteRange, Command } from '../../src/device/device.ts'
 import type { CType } from '../../src/device/metal/ffi.ts'
@@ -245,6 +245,7 @@ describe('metal', () => {
         const offsets = Array.from({ length: 24 }, (_, i) => 4096 * i + 16 * i)
         const handles = await Promise.all(offsets.map((offset) => small.load(range(offset, 5000))))
         const large = await small.load(range(8000, 12_000)) // more than half a window
+        expect(soft.report().live.MTLBuffer).toBeGreaterThan(10)
         for (const [i, handle] of handles.entries()) expect(await small.read(handle, 0, 5000)).toEqual(content.slice(offsets[i], offsets[i]! + 5000))
         expect(await small.read(large, 0, 12_000)).toEqual(content.slice(8000, 20_000))
       } finally {
@@ -325,6 +326,43 @@ describe('metal', () => {
       const wild = await subtraction(device, { buffer: x }, { buffer: x }, { buffer: device.alloc(1024) }, 256)
       expect(await failure(() => device.submit([wild]))).toMatch(/^device-failed: .*subtract/s)
     })
+  })
+})
+
+describe('looking closer', () => {
+  beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
+
+  it('times every kernel on its own', async () => {
+    const device = await soft.open({ profile: true })
+    const printed = vi.spyOn(console, 'error').mockImplementation(() => {})
+    const [x, y] = [put(device, [1]), device.alloc(4)]
+    const before = soft.counters().commandBuffers
+    const [got] = await device.submit([
+      await scaling(device, { buffer: x }, { buffer: y }, 1, 2), await scaling(device, { buffer: y }, { buffer: x }, 1, 2), { kind: 'read', from: { buffer: x }, bytes: 4 },
+    ])
+    expect(toFloats(got!)).toEqual([4])
+    expect(soft.counters().commandBuffers - before).toBe(3)
+    expect(device.profile().map(({ name, calls }) => [name, calls]).toSorted()).toEqual([['copy_words', 1], ['scale', 2]])
+    await device.close()
+    expect(printed.mock.calls.join()).toMatch(/kernel +calls +total ms/)
+    printed.mockRestore()
+  })
+
+  it('captures a trace, or says why not', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ingot-metal-'))
+    const file = join(folder, 'x.gputrace')
+    soft.reset()
+    expect(await failure(() => soft.open({ capture: file }))).toMatch(/^device-unavailable: .*METAL_CAPTURE_ENABLED=1/)
+    process.env.METAL_CAPTURE_ENABLED = '1'
+    try {
+      await (await soft.open({ capture: file })).close()
+      await access(file)
+      expect(await failure(() => soft.open({ capture: file }))).toMatch(/^device-unavailable: .*exists/)
+      expect(soft.report()).toEqual({ live: {}, overReleases: {}, misuse: [] })
+    } finally {
+      delete process.env.METAL_CAPTURE_ENABLED
+      await rm(folder, { recursive: true })
+    }
   })
 })
 
