@@ -94,10 +94,11 @@ function tableFile(entries, /** @type {string} */ key) {
 
 /**
  * Compiles kernels into `libingot-LEVEL.so` with its manifest `libingot-LEVEL.json` in `folder`.
- * @param {{ level: object, kernels: readonly object[], emitC: Function, hashKernel: Function, folder: string, compiler?: object, flags?: string[] }} options
+ * @param {{ level: object, kernels: readonly object[], emitC: Function, hashKernel: Function, folder: string, sources?: string[], compiler?: object, flags?: string[] }} options
+ *   `sources`: hashes of the code that the kernels may serve (src/device/cpu/native.ts)
  * @returns {Promise<{ path: string, compiled: number }>} `compiled`: files that were not in the cache of objects
  */
-export async function compileLibrary({ level, kernels, emitC, hashKernel, folder, compiler = undefined, flags = FLAGS }) {
+export async function compileLibrary({ level, kernels, emitC, hashKernel, folder, sources = undefined, compiler = undefined, flags = FLAGS }) {
   const { cc, version } = compiler ?? (await findCompiler()) ?? {}
   if (cc === undefined) throw new Error('no C compiler')
   const objects = join(folder, 'objects')
@@ -128,7 +129,7 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
   await run(cc, ['-shared', '-pthread', '-o', temporary, ...units.map(({ object }) => object)], { maxBuffer: MOST_OUTPUT })
   renameSync(temporary, path)
   const listed = Object.fromEntries(entries.map(({ hash, symbol, scratch }, index) => [hash, { index, symbol, scratch }]))
-  writeWhole(join(folder, `libingot-${level.name}.json`), `${JSON.stringify({ level: level.name, key, kernels: listed }, undefined, 1)}\n`)
+  writeWhole(join(folder, `libingot-${level.name}.json`), `${JSON.stringify({ level: level.name, key, sources, kernels: listed }, undefined, 1)}\n`)
   const kept = new Set(units.map(({ object }) => object))
   for (const name of readdirSync(objects)) if (name.startsWith(`${level.name}-`) && !kept.has(join(objects, name))) rmSync(join(objects, name), { force: true })
   return { path, compiled: missing.length }
@@ -151,11 +152,15 @@ export async function buildNative({ force = false, only = undefined, log = (line
   const levels = LEVELS.filter(({ arch, name }) => arch === process.arch && (only === undefined || name === only))
   if (levels.length === 0) return { built: false, reason: `no instruction set to build for on ${process.arch}` }
   const stampPath = join(folder, 'stamp')
-  const wanted = sha(hashFolder(distFolder, /\.js$/), hashFolder(nativeFolder, /\.[ch]$/), readFileSync(script), compiler.version, levels.map(({ name }) => name).join())
+  const wanted = sha(hashFolder(distFolder, /\.js$/), hashFolder(join(root, 'src'), /\.ts$/), hashFolder(nativeFolder, /\.[ch]$/), readFileSync(script), compiler.version, levels.map(({ name }) => name).join())
   const first = join(folder, `libingot-${levels[0].name}.so`)
   if (!force && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === wanted && existsSync(first)) return { built: false, path: first }
 
-  const [{ collectKernels }, { emitC }, { hashKernel }] = await Promise.all([load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js')])
+  const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
+    load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js'), load('device/cpu/native.js'),
+  ])
+  const trees = [distFolder, join(root, 'src')].filter((tree) => existsSync(tree))
+  const sources = await Promise.all(trees.map((tree) => hashSources(pathToFileURL(`${tree}/`))))
   if (force) rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const lists = new Map()
@@ -167,7 +172,7 @@ export async function buildNative({ force = false, only = undefined, log = (line
       if (!lists.has(level.width)) lists.set(level.width, await collectKernels(cpuCaps({ width: level.width, threads: LISTED_THREADS, bufferBytes: 2 ** 40 })))
       const { kernels, failed } = lists.get(level.width)
       for (const line of failed) log(`kernels of ${line}`)
-      const made = await compileLibrary({ level, kernels, emitC, hashKernel, folder, compiler })
+      const made = await compileLibrary({ level, kernels, emitC, hashKernel, folder, sources, compiler })
       path ??= made.path
       if (made.compiled > 0) log(`native kernels for ${level.title}: ${kernels.length}, ${((performance.now() - start) / 1000).toFixed(0)} s`)
     } catch (error) {

@@ -231,7 +231,7 @@ bool checkedMode() {
 }
 
 CompileResult compileMsl(const std::string& source) {
-  std::lock_guard<std::mutex> hold(lock);
+  std::unique_lock<std::mutex> hold(lock);
   auto known = loaded.find(source);
   if (known != loaded.end()) return known->second;
   Rewritten r = rewriteMsl(source);
@@ -245,7 +245,10 @@ CompileResult compileMsl(const std::string& source) {
     std::ofstream(code) << r.text;
     auto c = tools.command();
     c.insert(c.end(), {"-shared", "-nostdlib", "-include", tools.header, code, "-o", object, "-lm", "-lc", "-lgcc"});
+    // Others may compile meanwhile, even the same text: files appear in the cache by rename only.
+    hold.unlock();
     ToolResult done = runTool(c, draft + ".log");
+    hold.lock();
     if (!getenv("INGOT_SOFT_METAL_KEEP")) unlink(code.c_str());
     if (done.status != 0) {
       unlink(object.c_str());

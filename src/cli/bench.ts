@@ -77,19 +77,25 @@ async function printHistory(path: string | undefined, file: string, json: boolea
   process.stdout.write(json ? `${JSON.stringify(entries)}\n` : showHistory(entries))
 }
 
-/** One bar after the other, one for each thing that is measured. */
+const REDRAW_MS = 500 // seldom: drawing takes time from what is measured
+
+/** One bar after the other, one for each thing that is measured; drawn again while a single step takes long. */
 function createSteps(): { update: (what: string, done: number, total: number) => void; end: () => void } {
-  let current: { what: string; bar: Progress } | undefined
-  const end = (): void => {
-    current?.bar.end()
-    current = undefined
-  }
+  let current: { readonly what: string; readonly bar: Progress; done: number; total: number } | undefined
+  const draw = (): void => current?.bar.update(current.done, current.total)
+  const timer = process.stderr.isTTY ? setInterval(draw, REDRAW_MS).unref() : undefined
   const update = (what: string, done: number, total: number): void => {
     if (current?.what !== what) {
-      end()
-      current = { what, bar: showProgress(what) }
+      current?.bar.end()
+      current = { what, bar: showProgress(what), done, total }
     }
-    current.bar.update(done, total)
+    Object.assign(current, { done, total })
+    draw()
+  }
+  const end = (): void => {
+    clearInterval(timer)
+    current?.bar.end()
+    current = undefined
   }
   return { update, end }
 }

@@ -132,13 +132,15 @@ function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, faster, de
 }
 
 /** What the JavaScript engine gives the cpu device. How well it multiplies matters only where no native code does. */
-async function ofEngine({ detail }: Probe): Promise<Finding[]> {
+async function ofEngine({ detail, faster }: Probe): Promise<Finding[]> {
   const multiplies = detail.startsWith('WebAssembly')
   const { simd, relaxed, relaxedDot, threads } = await detectWasm()
   const engine = typeof process === 'undefined' ? 'this browser' : `Node ${process.versions.node}`
   const check = (probe: string, good: boolean, yes: string, no: string, prescription: string, bad: 'warn' | 'fail' = 'warn'): Finding =>
     (good ? { probe, status: 'ok', evidence: yes, prescription: '' } : { probe, status: bad, evidence: no, prescription })
+  const [missed = '', remedy = ''] = faster?.split(/: (.*)/s) ?? []
   return [
+    ...(faster === undefined ? [] : [check('native', false, '', `${missed}; WebAssembly serves, several times slower`, remedy)]),
     check('wasm simd', simd, engine, `${engine} has no WebAssembly SIMD`, 'use a newer engine: the cpu device needs it', 'fail'),
     check('relaxed simd', relaxed || !multiplies, relaxed ? `${engine} has it` : 'not needed: native code multiplies', `${engine} has no relaxed SIMD: int8 products take about twice as long`, 'use Node 22 or a recent browser'),
     ...(multiplies && relaxed && !relaxedDot ? [check('relaxed dot', false, '', `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right')] : []),

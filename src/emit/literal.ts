@@ -1,10 +1,15 @@
 // Numbers as text: the fewest decimal digits that give the same number back, and hexadecimal for bit patterns. Languages
 // differ in suffixes and in how they say infinity; the dialects add those.
 
-/** The shortest decimal that rounds to this f32: `0.1`, `1e-5`, `3.4028235e38`. Always has a point or an exponent. */
+/** The largest f32. Its shortest decimal is above it, and WGSL refuses numbers above the largest before it rounds them. */
+const LARGEST = 3.4028234663852886e38
+const LARGEST_HALF = 65504
+
+/** The shortest decimal that rounds to this f32: `0.1`, `1e-5`, `3.4028234e38`. Always has a point or an exponent. */
 export function floatDigits(value: number): string {
   if (value < 0 || Object.is(value, -0)) return `-${floatDigits(-value)}`
   if (value === 0) return '0.0'
+  if (value === LARGEST) return '3.4028234e38'
   for (let digits = 1; digits < 9; digits++) {
     const short = value.toPrecision(digits)
     if (roundsTo(Number(short), value)) return decimal(short)
@@ -14,7 +19,7 @@ export function floatDigits(value: number): string {
 
 /** The f16 nearest to a number that an author wrote, as text; values past the largest f16 give undefined. */
 export function halfDigits(value: number): string | undefined {
-  return Math.abs(value) >= 65520 ? undefined : decimal(String(value))
+  return Math.abs(value) >= 65520 ? undefined : decimal(String(Math.max(-LARGEST_HALF, Math.min(LARGEST_HALF, value))))
 }
 
 /** `0xff00` */

@@ -46,7 +46,9 @@ function constant(value: number | boolean, scalar: Scalar, { bare, hex: pattern 
 /** A scalar of `v`'s lane; vectors are indexed by name of axis. */
 const lane = (vectorText: Text, index: number): string => `${within(vectorText, LEVEL.atom)}.${AXES[index] ?? 'x'}`
 const operand = (node: Node, index = 0): Node => node.src[index] as Node
-const construct = (node: Node, speaker: Speaker): Text => atom(`${typeName(node.dtype)}(${node.src.map((part) => speaker.say(part).text).join(', ')})`)
+/** Several different constants together are a pattern of bits. */
+const construct = (node: Node, speaker: Speaker): Text =>
+  atom(`${typeName(node.dtype)}(${node.src.map((part) => speaker.say(part, { hex: node.op === 'vec' }).text).join(', ')})`)
 const reinterpret = (node: Node, speaker: Speaker): Text => atom(`as_type<${typeName(node.dtype)}>(${speaker.say(operand(node)).text})`)
 
 /** Lanes of vectors, one by one: there are no swizzles. Operands that are more than a name go through a helper. */

@@ -2,6 +2,8 @@
 // language but that text in brackets belongs together; lines that begin with `#` are left alone.
 
 const COLUMNS = 116
+/** an index is not broken if anything else can be */
+const INDEX = 100
 const OPERATORS = [' + ', ' - ', ' * ', ' | ', ' && ', ' || ', ' ? ', ' : ']
 
 /** The lines of a statement, indented by `indent` columns; the second and later ones by four more. */
@@ -20,16 +22,21 @@ export function wrap(statement: string, indent: number): string[] {
   return lines
 }
 
-/** The best place to break before column `most`: least deep, then latest; none in the first third, where little would be gained. */
+/** The best place to break before column `most`: least deep, then latest; after an equals sign if all else is inside parentheses. */
 function breakOf(text: string, most: number): number | undefined {
   let depth = 0
   let best: { at: number; depth: number } | undefined
   for (let at = 0; at < Math.min(most, text.length); at++) {
     const char = text[at]!
-    if ('([{'.includes(char)) depth++
-    else if (')]}'.includes(char)) depth--
-    const here = char === ',' && text[at + 1] === ' ' ? at + 1 : OPERATORS.some((operator) => text.startsWith(operator, at)) ? at : undefined
-    if (here !== undefined && here > most / 3 && (best === undefined || depth <= best.depth)) best = { at: here, depth }
+    if (char === '(' || char === '{') depth++
+    else if (char === ')' || char === '}') depth--
+    else if (char === '[') depth += INDEX
+    else if (char === ']') depth -= INDEX
+    const comma = char === ',' && text[at + 1] === ' '
+    const equals = depth === 0 && text.startsWith(' = ', at)
+    if (!comma && !equals && !OPERATORS.some((operator) => text.startsWith(operator, at))) continue
+    const rank = equals ? 0.5 : depth
+    if ((equals || at > most / 3) && (best === undefined || rank <= best.depth)) best = { at: comma ? at + 1 : equals ? at + 2 : at, depth: rank }
   }
   return best?.at
 }

@@ -50,9 +50,11 @@ function writeTiles(format: Format, { bias, ragged, aligned }: Shape): Kernel {
 
     k.for(steps(p.k), (from) => {
       const kept = (at: Value<'u32'>, four: Value<'f32x4'>): Value<'f32x4'> => (ragged ? at.lt(p.k).select(four, 0) : four)
-      const put = (i: Value<'u32'>, at: Value<'u32'>, four: Value<'f32x4'>): void =>
-        (exact ? weights as Writable<'f32'> : weights as Writable<'f16'>).store(placeOf(i, at), (exact ? four : four.to('f16')) as never)
-      stageWeights(k, format, { w: p.w, m: p.m, inner: p.k, outFirst, from, aligned }, (i, at, four) => put(i, at, kept(from.add(at), four)))
+      stageWeights(k, format, { w: p.w, m: p.m, inner: p.k, outFirst, from, aligned }, (place, at, four) => {
+        const value = kept(from.add(at), four)
+        if (exact) (weights as Writable<'f32'>).store(place, value)
+        else (weights as Writable<'f16'>).store(place, value.to('f16'))
+      })
       k.for({ name: 'e', from: k.lane, to: (ROWS * STEP) / 4, step: LANES }, (e) => {
         const [i, at] = [k.let('i', e.div(STEP / 4)), k.let('at', e.and(STEP / 4 - 1).mul(4))]
         const row = rowFirst.add(i).min(p.n.sub(1))
@@ -108,22 +110,23 @@ interface Stage {
 
 /** Fours of the workgroup's rows of w: one chunk per lane for block formats. Rows past the end repeat the last, so does k. */
 function stageWeights(
-  k: Scope, format: Format, { w, m, inner, outFirst, from, aligned }: Stage, put: (i: Value<'u32'>, at: Value<'u32'>, four: Value<'f32x4'>) => void,
+  k: Scope, format: Format, { w, m, inner, outFirst, from, aligned }: Stage, put: (place: Value<'u32'>, at: Value<'u32'>, four: Value<'f32x4'>) => void,
 ): void {
   const rowOf = (i: Value<'u32'>): Value<'u32'> => outFirst.add(i).min(m.sub(1))
   const { element } = format
   if (element === undefined) {
     // Neighbouring lanes read neighbouring chunks.
-    const [i, half] = [k.let('i', k.lane.shr(1)), k.let('half', k.lane.and(1))]
+    const [i, half] = [k.let('i', k.lane.shr(1)), k.let('late', k.lane.and(1))]
     const chunks = inner.div(CHUNK)
     const chunk = k.let('chunk', rowOf(i).mul(chunks).add(from.div(CHUNK).add(half).min(chunks.sub(1))))
-    format.decode(k, w, chunk).forEach((four, v) => put(i, half.mul(CHUNK).add(4 * v), four))
+    const place = k.let('place', i.shr(3).mul(STEP / SIDE).add(half.mul(CHUNK / SIDE)).mul(TILE).add(i.and(7).mul(SIDE)))
+    format.decode(k, w, chunk).forEach((four, v) => put(place.add((v >> 1) * TILE + (v & 1) * 4), half.mul(CHUNK).add(4 * v), four))
     return
   }
   k.for({ name: 'e', from: k.lane, to: (OUTS * STEP) / 4, step: LANES }, (e) => {
     const [i, at] = [k.let('i', e.div(STEP / 4)), k.let('at', e.and(STEP / 4 - 1).mul(4))]
     const row = k.let('row', rowOf(i).mul(inner))
-    put(i, at, aligned ? element.four(w, row.add(from.add(at).min(inner.sub(4)))) : oneByOne(k, from.add(at), inner, (d) => element.one(w, row.add(d))))
+    put(placeOf(i, at), at, aligned ? element.four(w, row.add(from.add(at).min(inner.sub(4)))) : oneByOne(k, from.add(at), inner, (d) => element.one(w, row.add(d))))
   })
 }
 

@@ -52,11 +52,11 @@ export function matvecRows<S extends WeightStorage>(
 /** The four bytes of a word under this mask, where they lie, as floats: byte i is too large by 2^(8 i). */
 export function maskBytes(k: Scope, word: Value<'u32'>, mask: number): Value<'f32x4'> {
   const masks = [0, 8, 16, 24].map((shift) => k.const('u32', (mask << shift) >>> 0))
-  return word.splat(4).and(k.vec(...masks) as Value<'u32x4'>).to('f32')
+  return word.splat(4).and(k.let('mask', k.vec(...masks) as Value<'u32x4'>)).to('f32')
 }
 
 /** Activations for bytes taken by `maskBytes`, whose quants lie `shift` bits up in each: they carry the missing powers of two. */
 export function scaleBytes(k: Scope, four: Value<'f32x4'>, shift = 0): Value<'f32x4'> {
   const powers = [0, 8, 16, 24].map((byte) => k.const('f32', 2 ** -(byte + shift)))
-  return k.let('ready', four.mul(k.vec(...powers) as Value<'f32x4'>))
+  return k.let('ready', four.mul(k.let('powers', k.vec(...powers) as Value<'f32x4'>)))
 }

@@ -9,7 +9,9 @@ import { CHUNK, type Format, type Weights } from '../quant/format.ts'
 import { formatOf } from '../quant/index.ts'
 import { combineLanes, flatGrid, flatGroup } from './lanes.ts'
 import { type LinearParams, defineLinear, linearBuffers } from './linear-params.ts'
-import { matvecQ4K } from './matvec-q4k.ts'
+import { canBlock32, matvecBlock32 } from './matvec-block32.ts'
+import { canQ4K, matvecQ4K } from './matvec-q4k.ts'
+import { canQ6K, matvecQ6K } from './matvec-q6k.ts'
 import type { KernelRecord, Work } from './record.ts'
 
 /** more rows of x than this go to matmul */
@@ -23,6 +25,7 @@ export const matvec: KernelRecord<LinearParams> = {
     { format: 'q4_k', m: 64, k: 256, n: 1, bias: false },
     { format: 'q4_k', m: 67, k: 1024, n: 1, bias: true },
     { format: 'q4_k', m: 16, k: 512, n: 3, bias: false },
+    { format: 'q6_k', m: 35, k: 1024, n: 1, bias: true },
     ...['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4'].flatMap((format) => [
       { format, m: 16, k: 256, n: 1, bias: false }, { format, m: 17, k: 96, n: 5, bias: false },
     ]),
@@ -42,11 +45,13 @@ const ROWS = 4
 /**
  * Rows of x that a GPU takes in one walk along k; more come in further walks, whose weights are then in the nearest cache. Keeps
  * registers few, and one kernel serves every n above 1: drivers need seconds to compile one that has all eight written out.
+ * Small subgroups are those of emulated GPUs, which feel it most.
  */
-const COLUMNS = 2
+const columnsFor = ({ subgroup }: Caps): number => (subgroup >= 16 ? 4 : 2)
 
 function work(caps: Caps, params: LinearParams): Work {
-  if (params.format === 'q4_k' && params.n === 1 && caps.subgroup >= 8) return matvecQ4K(caps, params)
+  const special = params.n === 1 && caps.lanes > 1 ? specialFor(caps, params) : undefined
+  if (special !== undefined) return special
   const { format: name, m, k: inner, n, bias } = params
   const format = formatOf(name)
   const subgroups = caps.lanes > 1 && caps.subgroup > 1
@@ -54,7 +59,7 @@ function work(caps: Caps, params: LinearParams): Work {
   const groups = subgroups ? lanes / caps.subgroup : 1
   const width = subgroups ? caps.subgroup : lanes // lanes that share rows
   const walks = lanes > 1 && n > 1
-  const columns = walks ? COLUMNS : n
+  const columns = walks ? columnsFor(caps) : n
   const rows = n > (walks ? 1 : 4) ? 2 : ROWS
   const whole = format.element === undefined || inner % 4 === 0
   const written = kernel(`matvec_${name}${walks ? '_few' : n > 1 ? `_n${n}` : ''}`, {
@@ -76,7 +81,7 @@ function work(caps: Caps, params: LinearParams): Work {
     const x = whole ? inFours(p.x as Readable<'f32x4', 'lane'>) : inOnes(p.x as Readable<'f32', 'lane'>)
     const walk = (columnOf: readonly Value<'u32'>[], isColumn: (column: number) => Value<'bool'> | undefined): void => {
       const sums = rowOf.map(() => columnOf.map(() => k.var('sum', k.const('f32', 0))))
-      accumulate(k, { format, x, w: p.w, inner: p.k, rowOf, columnOf, me, width }, sums)
+      accumulate(k, { format, x, w: p.w, inner: p.k, rowOf, columnOf, me, width, weightsFirst: walks && columns > 2 }, sums)
       sums.forEach((ofRow, r) => ofRow.forEach((sum, column) => {
         const result = total(sum.get())
         const value = p.bias === undefined ? result : result.add(p.bias.at(rowOf[r]!))
@@ -89,13 +94,20 @@ function work(caps: Caps, params: LinearParams): Work {
     const counted = Array.from({ length: columns }, (_, column) => column)
     if (all === undefined) walk(counted.map((column) => k.const('u32', column)), () => undefined)
     else {
-      k.for({ name: 'column', to: all, step: COLUMNS }, (start) => {
+      k.for({ name: 'column', to: all, step: columns }, (start) => {
         walk(counted.map((column) => k.let('column', start.add(column).min(all.sub(1)))), (column) => (column === 0 ? undefined : start.add(column).lt(all)))
       })
     }
   })
   const uniforms = { m, k: inner, ...(walks ? { n } : {}) }
   return { launches: [{ kernel: written, uniforms, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
+}
+
+/** The form written for a format and one vector, where there is one. */
+function specialFor(caps: Caps, params: LinearParams): Work | undefined {
+  if (params.format === 'q4_k' && canQ4K(caps)) return matvecQ4K(caps, params)
+  if (params.format === 'q6_k' && canQ6K(caps)) return matvecQ6K(caps, params)
+  return canBlock32(caps, params.format) ? matvecBlock32(caps, params) : undefined
 }
 
 interface Share {
@@ -108,6 +120,8 @@ interface Share {
   readonly columnOf: readonly Value<'u32'>[]
   readonly me: Value<'u32'>
   readonly width: number
+  /** hold the weights of all rows and let the activations of one column after the other pass by, instead of the other way round */
+  readonly weightsFirst: boolean
 }
 interface Activations {
   /** four from here on; where rows are whole, `index` is a multiple of four */
@@ -132,13 +146,25 @@ function accumulate(k: Scope, share: Share, sums: Sums): void {
   const unit = format.element === undefined ? CHUNK : 4
   const units = k.let('units', inner.div(unit))
   k.for({ name: 'c', from: me, to: units, step: width }, (c: Value<'u32'>, body: LaneScope) => {
-    const activations = columnOf.map((column) => Array.from({ length: unit / 4 }, (_, i) => x.four(inner.mul(column).add(c.mul(unit)), 4 * i)))
-    rowOf.forEach((row, r) => {
-      const weights = format.element === undefined ? format.decode(body, w, row.mul(units).add(c)) : [format.element.four(w, row.mul(inner).add(c.mul(4)))]
-      sums[r]!.forEach((sum, column) => {
-        const dot = weights.map((four, i) => four.mul(activations[column]![i]!)).reduce((a, b) => a.add(b))
-        sum.set(sum.get().add(dot.hsum()))
+    const read = (column: Value<'u32'>): Value<'f32x4'>[] => Array.from({ length: unit / 4 }, (_, i) => x.four(inner.mul(column).add(c.mul(unit)), 4 * i))
+    const decode = (row: Value<'u32'>): Value<'f32x4'>[] =>
+      (format.element === undefined ? format.decode(body, w, row.mul(units).add(c)) : [format.element.four(w, row.mul(inner).add(c.mul(4)))])
+    const add = (r: number, column: number, weights: readonly Value<'f32x4'>[], activations: readonly Value<'f32x4'>[]): void => {
+      const sum = sums[r]![column]!
+      sum.set(sum.get().add(weights.map((four, i) => four.mul(activations[i]!)).reduce((a, b) => a.add(b)).hsum()))
+    }
+    if (share.weightsFirst) {
+      const weights = rowOf.map((row) => decode(row).map((four) => body.let('weight', four)))
+      columnOf.forEach((at, column) => {
+        const activations = read(at)
+        rowOf.forEach((_, r) => add(r, column, weights[r]!, activations))
       })
+      return
+    }
+    const activations = columnOf.map(read)
+    rowOf.forEach((row, r) => {
+      const weights = decode(row)
+      columnOf.forEach((_, column) => add(r, column, weights, activations[column]!))
     })
   })
   const { element } = format

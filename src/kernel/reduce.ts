@@ -53,9 +53,12 @@ export const reduce: KernelRecord<ReduceParams> = {
     { name: 'x', role: 'in', type: 'f32', elements: product(shape) },
     { name: 'y', role: 'out', type: isArg(kind) ? 'u32' : 'f32', elements: product(shape.filter((_, axis) => !axes.includes(axis))) },
   ],
-  // Few different values, so that there are ties.
-  inputs: ({ kind, shape }, random): Arrays => (isArg(kind)
-    ? { x: Float32Array.from({ length: product(shape) }, () => Math.round(40 * random() - 20)) } : {}),
+  inputs: ({ kind, shape }, random): Arrays => {
+    const fill = (value: () => number): Arrays => ({ x: Float32Array.from({ length: product(shape) }, value) })
+    if (isArg(kind)) return fill(() => Math.round(40 * random() - 20)) // few different values, so that there are ties
+    // Near 1, or the product of many ends among the numbers that GPUs flush to zero.
+    return kind === 'prod' ? fill(() => (random() < 0.5 ? -1 : 1) * (0.75 + random() / 2)) : {}
+  },
   work,
   define: ({ x }: Arrays, { kind, axes, shape }) => {
     const kept = shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis))

@@ -51,7 +51,7 @@ const SCALES: Partial<Record<GgmlType, PutScales>> = {
   },
   iq4_nl: oneHalf(0, 71.6),
   iq4_xs: oneHalf(0, 71.6 * deviation(64)),
-  iq2_xxs: oneHalf(0, 47),
+  iq2_xxs: oneHalf(0, 53),
   mxfp4: (out, at, spread) => {
     out[at] = Math.max(0, Math.min(254, Math.round(128 + Math.log2(spread / 5.85))))
   },

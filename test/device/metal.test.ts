@@ -18,6 +18,7 @@ import { findSoft } from './metal-soft.ts'
 
 const { soft: found, missing } = await findSoft()
 const soft = found!
+const CLEAN = { live: {}, overReleases: {}, misuse: [] }
 
 async function failure(act: () => unknown): Promise<string> {
   try {
@@ -41,7 +42,8 @@ describe('metal', () => {
     soft.inject('device-lost', 0)
     soft.inject('slow', 0)
     await device.close()
-    expect(soft.report()).toEqual({ live: {}, overReleases: {}, misuse: [] })
+    const left = JSON.stringify(soft.report())
+    if (left !== JSON.stringify(CLEAN)) throw new Error(`soft-metal reports ${left}`)
   })
 
   it('says what it is', async () => {
@@ -68,6 +70,7 @@ describe('metal', () => {
       device.write(x, 0, floats(2)) // staged, and never used
       await device.close()
       recording[Symbol.dispose]() // after its device
+      expect(soft.report()).toEqual(CLEAN)
     })
 
     it('lets go of memory only after another submission was committed', async () => {
@@ -358,7 +361,7 @@ describe('looking closer', () => {
       await (await soft.open({ capture: file })).close()
       await access(file)
       expect(await failure(() => soft.open({ capture: file }))).toMatch(/^device-unavailable: .*exists/)
-      expect(soft.report()).toEqual({ live: {}, overReleases: {}, misuse: [] })
+      expect(soft.report()).toEqual(CLEAN)
     } finally {
       delete process.env.METAL_CAPTURE_ENABLED
       await rm(folder, { recursive: true })

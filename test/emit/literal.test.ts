@@ -8,9 +8,18 @@ describe('numbers as text', () => {
   it('uses the fewest digits', () => {
     expect([0.0625, 1e-5, 0.1, 1, -2.5, 3.4028234663852886e38, 1.401298464324817e-45, -0, 65504, 1 / 3, 16777216, 4294967296]
       .map((value) => floatDigits(Math.fround(value))))
-      .toEqual(['0.0625', '1e-5', '0.1', '1.0', '-2.5', '3.4028235e38', '1e-45', '-0.0', '65504.0', '0.33333334', '16777216.0', '4.2949673e9'])
-    expect([0.5, 65519, 65520].map(halfDigits)).toEqual(['0.5', '65519.0', undefined])
+      .toEqual(['0.0625', '1e-5', '0.1', '1.0', '-2.5', '3.4028234e38', '1e-45', '-0.0', '65504.0', '0.33333334', '16777216.0', '4.2949673e9'])
+    expect([0.5, 65519, 65520].map(halfDigits)).toEqual(['0.5', '65504.0', undefined])
     expect(hex(-1)).toBe('0xffffffff')
+  })
+
+  it('stays within the type: WGSL refuses a decimal above the largest number', () => {
+    for (const sign of [1, -1]) {
+      const text = floatDigits(sign * 3.4028234663852886e38)
+      expect(Math.fround(Number(text))).toBe(sign * 3.4028234663852886e38)
+      expect(Math.abs(Number(text))).toBeLessThanOrEqual(3.4028234663852886e38)
+      expect(halfDigits(sign * 65510)).toBe(sign > 0 ? '65504.0' : '-65504.0')
+    }
   })
 
   it('gives every f32 back', () => {

@@ -4,8 +4,18 @@ import type { Caps, Source } from '../../src/emit/caps.ts'
 import type { Dispatch } from '../../src/ir/interpret.ts'
 import { type Kernel, buffersOf, packUniforms, uniformsOf } from '../../src/ir/kernel.ts'
 
+/** A kernel with its pipeline. */
+export interface Built {
+  readonly kernel: Kernel
+  readonly layout: GPUBindGroupLayout
+  readonly pipeline: GPUComputePipeline
+}
+
 export interface Gpu {
   readonly caps: Caps
+  /** Compiles; several at once take several threads. Throws what the compiler says, warnings too. */
+  build(kernel: Kernel, source: Source): Promise<Built>
+  runBuilt(built: Built, dispatch: Dispatch): Promise<void>
   run(kernel: Kernel, source: Source, dispatch: Dispatch): Promise<void>
   close(): void
 }
@@ -24,32 +34,39 @@ export async function openGpu(): Promise<Gpu | string> {
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = adapter.info as { subgroupMinSize?: number; subgroupMaxSize?: number }
   return {
     caps: { subgroup: wanted.includes('subgroups') && least === most ? least : 0, f16: wanted.includes('shader-f16'), tiles: false },
-    run: (kernel, source, dispatch) => run(device, kernel, source, dispatch),
+    build: (kernel, source) => build(device, kernel, source),
+    runBuilt: (built, dispatch) => runBuilt(device, built, dispatch),
+    run: async (kernel, source, dispatch) => runBuilt(device, await build(device, kernel, source), dispatch),
     close: () => { device.destroy(); void gpu },
   }
 }
 
-async function run(device: GPUDevice, kernel: Kernel, { text, entry }: Source, { buffers, uniforms = {}, grid }: Dispatch): Promise<void> {
+async function build(device: GPUDevice, kernel: Kernel, { text, entry }: Source): Promise<Built> {
   device.pushErrorScope('validation')
   const module = device.createShaderModule({ code: text })
+  const fault = device.popErrorScope()
   const problems = (await module.getCompilationInfo()).messages.filter(({ type }) => type === 'error' || type === 'warning')
-  if (problems.length > 0) {
-    await device.popErrorScope()
-    throw new Error(problems.map(({ lineNum, message }) => `${lineNum}: ${message}\n  ${text.split('\n')[lineNum - 1]}`).join('\n'))
-  }
+  await fault
+  if (problems.length > 0) throw new Error(problems.map(({ lineNum, message }) => `${lineNum}: ${message}\n  ${text.split('\n')[lineNum - 1]}`).join('\n'))
   const params = buffersOf(kernel)
-  const hasUniforms = uniformsOf(kernel).length > 0
   const layout = device.createBindGroupLayout({
     entries: [
       ...params.map(({ role }, binding) => ({
         binding, visibility: 4, buffer: { type: role === 'read' ? 'read-only-storage' as const : 'storage' as const },
       })),
-      ...(hasUniforms ? [{ binding: params.length, visibility: 4, buffer: { type: 'uniform' as const } }] : []),
+      ...(uniformsOf(kernel).length > 0 ? [{ binding: params.length, visibility: 4, buffer: { type: 'uniform' as const } }] : []),
     ],
   })
   const pipeline = await device.createComputePipelineAsync({
     layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint: entry },
   })
+  return { kernel, layout, pipeline }
+}
+
+async function runBuilt(device: GPUDevice, { kernel, layout, pipeline }: Built, { buffers, uniforms = {}, grid }: Dispatch): Promise<void> {
+  device.pushErrorScope('validation')
+  const params = buffersOf(kernel)
+  const hasUniforms = uniformsOf(kernel).length > 0
   const upload = (bytes: Uint8Array, usage: number): GPUBuffer => {
     const size = Math.max(16, Math.ceil(bytes.length / 16) * 16)
     const buffer = device.createBuffer({ size, usage: usage | 8, mappedAtCreation: true })
@@ -71,12 +88,13 @@ async function run(device: GPUDevice, kernel: Kernel, { text, entry }: Source, {
     return copy
   })
   device.queue.submit([encoder.finish()])
+  const fault = device.popErrorScope()
   await Promise.all(copies.map((copy) => copy.mapAsync(1)))
   params.forEach(({ name }, index) => {
     const bytes = buffers[name] as Uint8Array
     bytes.set(new Uint8Array((copies[index] as GPUBuffer).getMappedRange()).subarray(0, bytes.length))
   })
   for (const buffer of [...all, ...copies]) buffer.destroy()
-  const error = await device.popErrorScope()
+  const error = await fault
   if (error !== null) throw new Error(error.message)
 }

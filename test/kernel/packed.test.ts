@@ -11,7 +11,7 @@ import { packedBytes, repack } from '../../src/kernel/repack.ts'
 import { FORMATS } from '../../src/quant/index.ts'
 import { decodeBlocks, randomBlocks } from './block.ts'
 import { cpuCaps } from './caps.ts'
-import { errorOf, expectCase, randomFrom } from './interpret-case.ts'
+import { errorOf, failuresOf, randomFrom } from './interpret-case.ts'
 
 const formats = FORMATS.filter(({ packed }) => packed !== undefined).map(({ name }) => name)
 
@@ -21,7 +21,7 @@ function run({ launches }: Work, buffers: Record<string, Uint8Array>): void {
   }
 }
 
-test.each(quantize8.cases)('quantize8 %o', (params) => expectCase(quantize8, params, cpuCaps(4)))
+test.each(quantize8.cases)('quantize8 %o', (params) => expect(failuresOf(quantize8, params, cpuCaps(4))).toEqual([]))
 
 describe.each(formats)('%s', (format) => {
   test.each([[16, 1, 35], [8, 3, 16], [4, 2, 17], [16, 9, 16]] as const)('width %i, %i columns, %i rows', (width, n, m) => {

@@ -37,16 +37,18 @@ export const cpu: DeviceFactory = {
   probe: async (): Promise<Probe> => {
     const features = await detectWasm()
     const threads = features.threads ? await countThreads() : 0
-    const { native, reason } = await findLibrary({})
+    const { native, reason } = await findLibrary({}).catch((error: Error): Found => ({ reason: error.message }))
     if (native !== undefined) {
       const { describeNative } = await import('./native-runtime.ts')
       const detail = describeNative(native, threads)
       return { available: true, detail, key: `${detail} ${native.key}` }
     }
+    const level = levelAsked()
+    if (level !== undefined && level !== WASM) return { available: false, detail: `native, ${level}`, key: level, reason: String(reason) }
     const detail = describeWasm(features, threads)
     const key = `wasm ${typeof process === 'undefined' ? navigator.userAgent : process.versions['v8']} ${detail}`
     if (!features.simd || !features.bulk) return { available: false, detail, key, reason: 'the engine has no WebAssembly SIMD' }
-    return { available: true, detail, key, ...(isNode() && levelAsked() !== WASM ? { faster: `${reason}` } : {}) }
+    return { available: true, detail, key, ...(isNode() && level !== WASM ? { faster: String(reason) } : {}) }
   },
   open: openCpu,
 }

@@ -47,7 +47,13 @@ export interface FindOptions {
   readonly folder?: string | undefined
 }
 
-interface Manifest { readonly level: string; readonly key: string; readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>> }
+interface Manifest {
+  readonly level: string
+  readonly key: string
+  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources`); absent: anything */
+  readonly sources?: readonly string[]
+  readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>>
+}
 
 type Call = ((...args: unknown[]) => unknown) & { async(...args: unknown[]): void }
 interface Koffi {
@@ -55,6 +61,8 @@ interface Koffi {
   address(value: unknown): bigint
 }
 
+/** Everything that decides the text of a kernel. */
+const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
 const HOW = 'install a C compiler (gcc or clang) and run `node scripts/setup.js`'
 
 /** Never throws. */
@@ -97,6 +105,24 @@ async function folders(): Promise<string[]> {
   }
 }
 
+let running: Promise<string> | undefined
+
+/**
+ * A hash of the code that makes kernels, below a folder like src/ or dist/. Kernels are known by keys, which stand for their
+ * text only as long as this is the same.
+ */
+export async function hashSources(root: URL): Promise<string> {
+  const [{ createHash }, { readdir, readFile }] = await Promise.all([import('node:crypto'), import('node:fs/promises')])
+  const paths = (await Promise.all(SOURCES.map(async (folder) => {
+    const names = await readdir(new URL(`${folder}/`, root), { recursive: true })
+    return names.filter((name) => /\.[jt]s$/.test(name) && !name.endsWith('.d.ts')).map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
+  }))).flat().toSorted()
+  const texts = await Promise.all(paths.map((path) => readFile(new URL(path, root))))
+  const hash = createHash('sha256')
+  paths.forEach((path, index) => hash.update(`${path} ${texts[index]?.length}\n`).update(texts[index] ?? ''))
+  return hash.digest('hex')
+}
+
 /** An empty reason: there is nothing to load. */
 async function tryLoad(koffi: Koffi, folder: string, level: Level): Promise<Found> {
   const [{ readFile }, { join }] = await Promise.all([import('node:fs/promises'), import('node:path')])
@@ -105,6 +131,10 @@ async function tryLoad(koffi: Koffi, folder: string, level: Level): Promise<Foun
     manifest = JSON.parse(await readFile(join(folder, `libingot-${level.name}.json`), 'utf8')) as Manifest
   } catch {
     return { reason: '' }
+  }
+  running ??= hashSources(new URL('../../', import.meta.url))
+  if (manifest.sources !== undefined && !manifest.sources.includes(await running.catch(() => ''))) {
+    return { reason: `the native kernels for ${level.title} are not of these sources: run \`node scripts/setup.js\`` }
   }
   try {
     const library = koffi.load(join(folder, `libingot-${level.name}.so`))
