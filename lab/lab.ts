@@ -75,25 +75,26 @@ const MOST_REPEATS = 1000
 
 /** Times commands: warmed up, repeated within one submission, every sample waited for. */
 export async function time(device: Device, commands: readonly Command[], samples: number): Promise<Timing> {
-  const once = async (repeats: number): Promise<number> => {
-    using recording = device.record(Array.from({ length: repeats }, () => commands).flat())
-    await device.submit(recording)
-    const start = performance.now()
-    await device.submit(recording)
-    return (performance.now() - start) / 1000
-  }
-  const repeats = Math.min(MOST_REPEATS, Math.max(1, Math.ceil(LEAST_SECONDS / await once(1))))
-  using recording = device.record(Array.from({ length: repeats }, () => commands).flat())
-  await device.submit(recording)
-  const seconds: number[] = []
-  for (let sample = 0; sample < samples; sample++) {
-    const start = performance.now()
-    await device.submit(recording)
-    seconds.push((performance.now() - start) / 1000 / repeats)
-  }
+  await timeRepeated(device, commands, 1, 1)
+  const [first] = await timeRepeated(device, commands, 1, 1)
+  const repeats = Math.min(MOST_REPEATS, Math.max(1, Math.ceil(LEAST_SECONDS / first!)))
+  const seconds = await timeRepeated(device, commands, repeats, samples)
   seconds.sort((a, b) => a - b)
   const at = (part: number): number => seconds[Math.floor(part * (seconds.length - 1))]!
   return { median: at(0.5), best: at(0), spread: (at(0.75) - at(0.25)) / at(0.5), samples }
+}
+
+/** Seconds of one run of the commands, for each sample; one more goes before them. */
+async function timeRepeated(device: Device, commands: readonly Command[], repeats: number, samples: number): Promise<number[]> {
+  const recording = device.record(Array.from({ length: repeats }, () => commands).flat())
+  const seconds: number[] = []
+  for (let sample = -1; sample < samples; sample++) {
+    const start = performance.now()
+    await device.submit(recording)
+    if (sample >= 0) seconds.push((performance.now() - start) / 1000 / repeats)
+  }
+  recording[Symbol.dispose]()
+  return seconds
 }
 
 export function upload(device: Device, bytes: Uint8Array): BufferHandle {

@@ -39,5 +39,5 @@ function buildLibrary() {
 function toBuilt(/** @type {string} */ source, /** @type {string | undefined} */ importer) {
   if (importer === undefined || !source.startsWith('.')) return null
   const path = relative(join(ROOT, 'src'), resolve(dirname(importer), source))
-  return path.startsWith('..') ? null : { id: join(ROOT, 'dist', path.replace(/\.ts$/, '.js')), external: true }
+  return path.startsWith('..') ? null : { id: pathToFileURL(join(ROOT, 'dist', path.replace(/\.ts$/, '.js'))).href, external: true }
 }

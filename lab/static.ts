@@ -58,8 +58,8 @@ function countLoop(kernel: Kernel): Counts {
   const loop = findLoop(kernel.body)
   const counts: Counts = { weightBytes: 0, otherBytes: 0, sharedBytes: 0, float: 0, integer: 0, shift: 0, convert: 0, tile: 0, barrier: 0 }
   const visit = (node: Node, times: number, seen: Set<Node>): void => {
-    // an expression that stands in several places is computed once in each statement list
-    if (node.op !== 'block' && seen.has(node)) return
+    // an expression that stands in several places is computed once in each statement list; statements run wherever they stand
+    if (node.dtype !== 'void' && seen.has(node)) return
     seen.add(node)
     const inner = node.op === 'for' && node !== loop ? times * turnsOf(node) : times
     for (const child of node.src) visit(child, child.op === 'block' ? inner : times, child.op === 'block' ? new Set() : seen)

@@ -103,15 +103,15 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
   if (cc === undefined) throw new Error('no C compiler')
   const objects = join(folder, 'objects')
   mkdirSync(objects, { recursive: true })
-  const common = sha(version, hashFolder(nativeFolder, /\.[ch]$/))
+  const [prelude, runtime] = [/^prelude.*\.h$/, /^(runtime|wait)\.[ch]$/].map((names) => sha(version, hashFolder(nativeFolder, names)))
   const { entries, files } = emitFiles(kernels, { emitC, hashKernel })
-  const key = sha(common, JSON.stringify([level, flags, entries]), ...files)
+  const key = sha(prelude, runtime, JSON.stringify([level, flags, entries]), ...files)
   const baseline = [...flags, `-DINGOT_LEVEL_${level.name}`]
   const units = [
-    ...files.map((text, i) => ({ name: `kernels${i}`, text, flags: [...flags, ...level.flags] })),
-    { name: 'table', text: tableFile(entries, key), flags: baseline },
-    { name: 'runtime', text: readFileSync(join(nativeFolder, 'runtime.c'), 'utf8'), flags: baseline },
-  ].map((unit) => ({ ...unit, object: join(objects, `${level.name}-${unit.name}-${sha(common, unit.text, unit.flags.join(' ')).slice(0, 24)}.o`) }))
+    ...files.map((text, i) => ({ name: `kernels${i}`, text, under: prelude, flags: [...flags, ...level.flags] })),
+    { name: 'table', text: tableFile(entries, key), under: runtime, flags: baseline },
+    { name: 'runtime', text: readFileSync(join(nativeFolder, 'runtime.c'), 'utf8'), under: runtime, flags: baseline },
+  ].map((unit) => ({ ...unit, object: join(objects, `${level.name}-${unit.name}-${sha(unit.under, unit.text, unit.flags.join(' ')).slice(0, 24)}.o`) }))
   const missing = units.filter(({ object }) => !existsSync(object))
   await inParallel(missing.map(({ text, flags: own, object }) => async () => {
     const temporary = `${object}.${randomBytes(6).toString('hex')}`

@@ -44,7 +44,7 @@ static void meet(ingot_pool *pool) {
   if (pool->threads == 1) return;
   const uint32_t opened = atomic_load_explicit(&pool->opened, memory_order_acquire);
   if (atomic_fetch_add(&pool->arrived, 1) + 1 < pool->threads) {
-    waker_wait(&pool->waker, &pool->opened, opened, true);
+    waker_wait(&pool->waker, &pool->opened, opened, MEET_NANOSECONDS);
     return;
   }
   atomic_store(&pool->arrived, 0);
@@ -87,7 +87,7 @@ static void *serve(void *argument) {
   const struct worker *self = argument;
   ingot_pool *pool = self->pool;
   for (uint32_t seen = 0;; seen++) {
-    waker_wait(&pool->waker, &pool->posted, seen, seen > 0);
+    waker_wait(&pool->waker, &pool->posted, seen, seen > 0 ? IDLE_NANOSECONDS : 0);
     if (atomic_load(&pool->stop)) return NULL;
     walk(pool, self->number);
   }
@@ -151,7 +151,7 @@ static int need_scratch(ingot_pool *pool, uint64_t bytes) {
 int32_t ingot_pool_run(uint64_t handle, uint64_t plan_address, uint32_t ticket) {
   ingot_pool *pool = pointer(handle);
   ingot_plan *plan = pointer(plan_address);
-  for (uint32_t serving; (serving = atomic_load(&pool->serving)) != ticket;) waker_wait(&pool->waker, &pool->serving, serving, false);
+  for (uint32_t serving; (serving = atomic_load(&pool->serving)) != ticket;) waker_wait(&pool->waker, &pool->serving, serving, 0);
   int32_t status = INGOT_NO_MEMORY;
   if (need_scratch(pool, plan->scratch)) {
     ingot_command *commands = pointer(plan->commands);
@@ -167,12 +167,18 @@ int32_t ingot_pool_run(uint64_t handle, uint64_t plan_address, uint32_t ticket) 
   return status;
 }
 
+void ingot_memory_huge(uint64_t at, uint64_t bytes) {
+#ifdef MADV_HUGEPAGE
+  madvise(pointer(at), bytes, MADV_HUGEPAGE);
+#else
+  (void)at, (void)bytes;
+#endif
+}
+
 uint64_t ingot_memory_alloc(uint64_t bytes) {
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return 0;
-#ifdef MADV_HUGEPAGE
-  madvise(at, bytes, MADV_HUGEPAGE);
-#endif
+  ingot_memory_huge((uint64_t)(uintptr_t)at, bytes);
   return (uint64_t)(uintptr_t)at;
 }
 

@@ -49,6 +49,8 @@ EXPORT int32_t ingot_pool_run(uint64_t pool, uint64_t plan, uint32_t ticket);
 
 EXPORT uint64_t ingot_memory_alloc(uint64_t bytes);
 EXPORT void ingot_memory_free(uint64_t at, uint64_t bytes);
+// Large pages where the system has them: reading weights at the speed of memory needs few of the address caches' entries.
+EXPORT void ingot_memory_huge(uint64_t at, uint64_t bytes);
 EXPORT void ingot_memory_copy(uint64_t to, uint64_t from, uint64_t bytes);
 // A file of at least `bytes` bytes, read-only; 0 if it cannot be mapped.
 EXPORT uint64_t ingot_file_map(const char *path, uint64_t bytes);

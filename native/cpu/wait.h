@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -15,9 +14,11 @@
 #include <unistd.h>
 #endif
 
-// Long enough to bridge the gap between the steps of a decoding model, too short to show in a list of processes.
-#define SPIN_NANOSECONDS 100000
-#define LOOKS_PER_CLOCK 64
+// Waiting for work: long enough to bridge the gap between the steps of a decoding model, too short to show in a list of processes.
+#define IDLE_NANOSECONDS 80000
+// Waiting for the other threads of a plan: longer means that one of them does not run, and may want this very core.
+#define MEET_NANOSECONDS 15000
+#define LOOKS_PER_CLOCK 32
 
 typedef struct {
   _Atomic uint32_t sleepers;
@@ -62,16 +63,14 @@ static void sleep_while(waker *w, _Atomic uint32_t *word, uint32_t old) {
   atomic_fetch_sub(&w->sleepers, 1);
 }
 
-// Returns once `word` is not `old`.
-static inline void waker_wait(waker *w, _Atomic uint32_t *word, uint32_t old, bool spin) {
+// Returns once `word` is not `old`; looks at it for about `spin` nanoseconds before it sleeps.
+static inline void waker_wait(waker *w, _Atomic uint32_t *word, uint32_t old, uint64_t spin) {
   if (atomic_load_explicit(word, memory_order_acquire) != old) return;
-  const uint64_t end = spin ? nanoseconds() + SPIN_NANOSECONDS : 0;
-  while (spin) {
+  for (const uint64_t end = spin > 0 ? nanoseconds() + spin : 0; spin > 0 && nanoseconds() < end;) {
     for (int look = 0; look < LOOKS_PER_CLOCK; look++) {
       if (atomic_load_explicit(word, memory_order_acquire) != old) return;
       relax();
     }
-    spin = nanoseconds() < end;
   }
   sleep_while(w, word, old);
 }

@@ -35,7 +35,7 @@ async function inspect(file: string, { ctx, json }: InspectFlags): Promise<void>
   process.stdout.write(`${JSON.stringify({
     files: gguf.files.map(({ name, size }) => ({ name, bytes: size })), version: gguf.version, alignment: gguf.alignment, ...facts, here: room,
     metadata: Object.fromEntries([...gguf.metadata].map(([key, meta]) => [key, { type: describeMeta(meta), value: plain(meta) }])),
-    tensors: [...gguf.tensors.values()].map(({ name, type, dims, elements, bytes, offset, file: { name: own } }) => ({ name, type, dims, elements, bytes, file: own, offset })),
+    tensors: [...gguf.tensors.values()].map(({ file: { name: own }, ...tensor }) => ({ ...tensor, file: own })),
   })}\n`)
 }
 
@@ -73,10 +73,10 @@ function describe(gguf: Gguf, facts: ModelFacts, room: Room | null, style: Style
 }
 
 function summary({ architecture, tokenizer, chatTemplate, memory, contextTrained }: ModelFacts, room: Room | null, style: Style): string[][] {
-  const verdict = (good: boolean, text: string): string => (good ? style.green(text) : style.red(text))
+  const split = tokenizer.pre === null ? '' : `, split as ${tokenizer.pre}`
   const rows = [
-    ['architecture', `${architecture.name}, ${verdict(architecture.supported, architecture.supported ? 'supported' : `not supported; known: ${architecture.known.join(', ')}`)}`],
-    ['tokenizer', tokenizer.kind === null ? 'none: it runs on token ids' : `${tokenizer.kind}, ${tokenizer.tokens} tokens${tokenizer.pre === null ? '' : `, split as ${tokenizer.pre}`}`],
+    ['architecture', `${architecture.name}, ${architecture.supported ? style.green('supported') : style.red(`not supported; known: ${architecture.known.join(', ')}`)}`],
+    ['tokenizer', tokenizer.kind === null ? 'none: it runs on token ids' : `${tokenizer.kind}, ${tokenizer.tokens} tokens${split}`],
     ['chat template', chatTemplate ? 'yes' : 'no'],
   ]
   if (memory === null || room === null) return rows
@@ -85,7 +85,8 @@ function summary({ architecture, tokenizer, chatTemplate, memory, contextTrained
   const fits = room.fits === 'yes' ? style.green('fits here') : room.fits === 'no' ? style.red('does not fit here') : style.yellow('fits here when other programs end')
   return [
     ...rows,
-    ['memory', `${showBytes(totalBytes)} for ${contextLength} tokens${trained}: weights ${showBytes(weightBytes)}, cache ${showBytes(cacheBytes)} (f16), scratch about ${showBytes(scratchBytes)}`],
+    ['memory', `${showBytes(totalBytes)} for ${contextLength} tokens${trained}: ` +
+      `weights ${showBytes(weightBytes)}, cache ${showBytes(cacheBytes)} (f16), scratch about ${showBytes(scratchBytes)}`],
     ['here', `${fits}: ${showBytes(room.freeBytes)} of ${showBytes(room.totalBytes)} free`],
     ...memory.notes.map((note) => ['note', note]),
   ]
@@ -113,7 +114,8 @@ function shorten(text: string): string {
 /** Rows with aligned columns; `right` names those of numbers. */
 function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)))
-  return rows.map((row) => `  ${row.map((cell, i) => (right.includes(i) ? cell.padStart(widths[i] ?? 0) : i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')}`.trimEnd())
+  const pad = (cell: string, i: number): string => (right.includes(i) ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0))
+  return rows.map((row) => `  ${row.map(pad).join('  ')}`.trimEnd())
 }
 
 function showCount(count: number): string {

@@ -35,8 +35,8 @@ async function start(): Promise<void> {
 
   title(2, 'A kernel, written once, in TypeScript')
   say(indent((await readDemo()).trimEnd()))
-  for (const [number, target, where] of [[3, 'msl', 'Metal, on Macs'], [4, 'wgsl', 'WebGPU, everywhere else there is a GPU'], [5, 'c', 'C, for the native CPU library']] as const) {
-    title(number, `The same kernel for ${where}`)
+  for (const [number, target, where] of [[3, 'msl', 'for Metal'], [4, 'wgsl', 'for WebGPU'], [5, 'c', 'in C, for the CPU']] as const) {
+    title(number, `The same kernel ${where}`)
     say(style.dim(indent(emitSource(target, [mandelbrot]).trimEnd())))
   }
 
@@ -72,7 +72,8 @@ async function runEverywhere({ devices }: Diagnosis, style: Style, say: (text: s
       const steps = new Uint32Array(bytes.buffer, bytes.byteOffset, WIDTH * HEIGHT)
       const first = drawn ??= draw(steps, say)
       const different = steps.filter((value, i) => value !== first[i]).length
-      const same = first === steps ? 'drew this' : different === 0 ? 'the same picture, to the point' : `${different} of ${WIDTH * HEIGHT} points differ: floats round differently there`
+      const agrees = different === 0 ? 'the same picture, to the point' : `${different} of ${WIDTH * HEIGHT} points differ: floats round differently there`
+      const same = first === steps ? 'drew this' : agrees
       lines.push(`${style.green('✓')} ${name.padEnd(10)} ${`${ms.toFixed(1)} ms`.padStart(10)}   ${same}`)
     } catch (error) {
       lines.push(`${style.red('✗')} ${name.padEnd(10)} ${error instanceof Error ? error.message : String(error)}`)

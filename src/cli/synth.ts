@@ -37,8 +37,9 @@ export function define(command: Command): void {
 function readShape(text: string): SynthFlags['shape'] {
   const known = SHAPES[text.toLowerCase()]
   if (known !== undefined) return { name: text.toLowerCase(), sizes: known }
-  const [width, layers, heads, kvHeads, hidden, vocabulary, ...more] = text.split(',').map((part) => (/^\s*\d+\s*$/.test(part) ? Number(part) : NaN))
-  if (width === undefined || layers === undefined || heads === undefined || kvHeads === undefined || hidden === undefined || vocabulary === undefined || more.length > 0) {
+  const parts = text.split(',').map((part) => (/^\s*\d+\s*$/.test(part) ? Number(part) : NaN))
+  const [width = NaN, layers = NaN, heads = NaN, kvHeads = NaN, hidden = NaN, vocabulary = NaN] = parts
+  if (parts.length !== 6 || parts.some(Number.isNaN)) {
     throw new InvalidArgumentError(`It must be ${Object.keys(SHAPES).join(' or ')}, or six whole numbers: width,layers,heads,kv-heads,hidden,vocabulary.`)
   }
   const sizes = { width, layers, heads, kvHeads, hidden, vocabulary }
@@ -48,7 +49,7 @@ function readShape(text: string): SynthFlags['shape'] {
     if (isIngotError(error)) throw new InvalidArgumentError(error.message)
     throw error
   }
-  return { name: [width, layers, heads, kvHeads, hidden, vocabulary].join('x'), sizes }
+  return { name: parts.join('x'), sizes }
 }
 
 async function synth(output: string, { shape, type, seed, ctx, force, json }: SynthFlags): Promise<void> {
@@ -64,7 +65,7 @@ async function synth(output: string, { shape, type, seed, ctx, force, json }: Sy
     bar.end()
     const ms = performance.now() - begun
     if (json === true) process.stdout.write(`${JSON.stringify({ out: output, shape: shape.sizes, type, seed, ...result, ms })}\n`)
-    else process.stdout.write(`${output}: ${(result.parameters / 1e6).toFixed(result.parameters < 1e7 ? 1 : 0)} M random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`)
+    else process.stdout.write(`${output}: ${millions(result.parameters)} random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`)
   } catch (error) {
     if (!interruption.signal.aborted) throw error
     throw new Failure('interrupted; nothing was written', 130)
@@ -72,4 +73,8 @@ async function synth(output: string, { shape, type, seed, ctx, force, json }: Sy
     bar.end()
     interruption[Symbol.dispose]()
   }
+}
+
+function millions(count: number): string {
+  return `${(count / 1e6).toFixed(count < 1e7 ? 1 : 0)} M`
 }

@@ -108,7 +108,8 @@ function advise(probe: string, reason: string): Finding {
 
 function judged({ tested, name }: DeviceLine, { passed, failed }: Verdict): Finding {
   const [first] = failed
-  if (!tested) return { probe: 'self-test', status: 'ok', evidence: name === 'reference' ? 'it is what the others are compared with' : 'it computes nothing', prescription: '' }
+  const untested = name === 'reference' ? 'it is what the others are compared with' : 'it computes nothing'
+  if (!tested) return { probe: 'self-test', status: 'ok', evidence: untested, prescription: '' }
   if (first === undefined) return { probe: 'self-test', status: 'ok', evidence: `${passed.length} kernels give what they should`, prescription: '' }
   return { probe: 'self-test', status: 'fail', evidence: `${first.name}: ${first.error}`, prescription: 'update the driver; until then Ingot does not use this device' }
 }
@@ -117,17 +118,23 @@ function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, faster, de
   if (auto !== 'yes') return []
   const findings: Finding[] = []
   if (faster !== undefined) findings.push(advise('speed', faster))
-  if (software === true) findings.push({ probe: 'adapter', status: 'warn', evidence: `${detail}: a GPU emulated on the CPU`, prescription: 'install the driver of your GPU, if there is one; else the cpu device is faster' })
+  if (software === true) {
+    const prescription = 'install the driver of your GPU, if there is one; else the cpu device is faster'
+    findings.push({ probe: 'adapter', status: 'warn', evidence: `${detail}: a GPU emulated on the CPU`, prescription })
+  }
   if (caps.lanes > 1) {
     findings.push(caps.subgroup > 0
       ? { probe: 'subgroups', status: 'ok', evidence: `${caps.subgroup} lanes`, prescription: '' }
-      : { probe: 'subgroups', status: 'warn', evidence: 'none of a fixed size: sums go through workgroup memory, which is slower', prescription: 'a newer driver may have them' })
+      : { probe: 'subgroups', status: 'warn', evidence: 'none of a fixed size: sums take a slower way', prescription: 'a newer driver may have them' })
     findings.push(caps.f16
       ? { probe: 'f16', status: 'ok', evidence: 'arithmetic in f16', prescription: '' }
       : { probe: 'f16', status: 'warn', evidence: 'none: kernels compute in f32', prescription: 'a newer driver may have it' })
   }
   const largest = Math.min(caps.bufferBytes, caps.bindingBytes)
-  if (largest < ROOMY) findings.push({ probe: 'buffer size', status: 'warn', evidence: `at most ${Math.floor(largest / 2 ** 20)} MiB in one buffer`, prescription: 'a tensor larger than that does not load here; use the cpu device for it' })
+  if (largest < ROOMY) {
+    const prescription = 'a tensor larger than that does not load here; use the cpu device for it'
+    findings.push({ probe: 'buffer size', status: 'warn', evidence: `at most ${Math.floor(largest / 2 ** 20)} MiB in one buffer`, prescription })
+  }
   return findings
 }
 
@@ -142,8 +149,10 @@ async function ofEngine({ detail, faster }: Probe): Promise<Finding[]> {
   return [
     ...(faster === undefined ? [] : [check('native', false, '', `${missed}; WebAssembly serves, several times slower`, remedy)]),
     check('wasm simd', simd, engine, `${engine} has no WebAssembly SIMD`, 'use a newer engine: the cpu device needs it', 'fail'),
-    check('relaxed simd', relaxed || !multiplies, relaxed ? `${engine} has it` : 'not needed: native code multiplies', `${engine} has no relaxed SIMD: int8 products take about twice as long`, 'use Node 22 or a recent browser'),
-    ...(multiplies && relaxed && !relaxedDot ? [check('relaxed dot', false, '', `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right')] : []),
+    check('relaxed simd', relaxed || !multiplies, relaxed ? `${engine} has it` : 'not needed: native code multiplies',
+      `${engine} has no relaxed SIMD: int8 products are slower`, 'use Node 22 or a recent browser'),
+    check('relaxed dot', relaxedDot || !relaxed || !multiplies, relaxedDot ? `${engine} has it right` : 'not used',
+      `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right'),
     check('threads', threads, 'SharedArrayBuffer', 'no SharedArrayBuffer: one thread does all the work', 'serve the page cross-origin isolated (COOP and COEP headers)'),
   ]
 }

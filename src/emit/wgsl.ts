@@ -47,8 +47,16 @@ function constant(value: number | boolean, scalar: Scalar, { bare, hex: pattern 
 }
 
 const operand = (node: Node, index = 0): Node => node.src[index] as Node
-const construct = (node: Node, speaker: Speaker): Text => atom(`${typeName(node.dtype)}(${node.src.map((part) => speaker.say(part).text).join(', ')})`)
+/** Several different constants together are a pattern of bits. */
+const construct = (node: Node, speaker: Speaker): Text =>
+  atom(`${typeName(node.dtype)}(${node.src.map((part) => speaker.say(part, { hex: node.op === 'vec' }).text).join(', ')})`)
 const swizzle = (from: Text, first: number, width: number): Text => atom(`${within(from, LEVEL.atom)}.${AXES.slice(first, first + width).join('')}`)
+
+/** True for what the compiler computes itself, and refuses if it goes wrong. */
+const isConstant = ({ op, src }: Node): boolean => op === 'const' || (src.length > 0 && op !== 'table' && src.every(isConstant))
+
+const unsigned = (node: Node, type: string, speaker: Speaker): Text =>
+  (scalarOf(node.dtype) === 'u32' ? speaker.say(node) : atom(`${type}(${speaker.say(node).text})`))
 
 /** The language takes shift counts modulo 32 itself, but wants them unsigned, and refuses large constants. */
 const shift = (operator: string): Spelling => (node, speaker) => {
@@ -56,7 +64,8 @@ const shift = (operator: string): Spelling => (node, speaker) => {
   const count = constantOf(by)
   const type = typeName(vector('u32', widthOf(node.dtype)))
   const right = count !== undefined ? atom(type === 'u32' ? String(count & 31) : `${type}(${count & 31})`)
-    : scalarOf(by.dtype) === 'u32' ? speaker.say(by) : atom(`${type}(${speaker.say(by).text})`)
+    : isConstant(by) ? binary(unsigned(by, type, speaker), '&', atom(`${type}(31)`), LEVEL.bitAnd)
+      : unsigned(by, type, speaker)
   return binary(speaker.say(value), operator, right, LEVEL.shift)
 }
 
@@ -73,6 +82,13 @@ const cast: Spelling = (node, speaker) => {
   speaker.need(name)
   const { text } = speaker.say(from)
   return atom(`${name}(${scalarOf(from.dtype) === 'f16' ? `${typeName(vector('f32', widthOf(from.dtype)))}(${text})` : text})`)
+}
+
+/** Drivers compute it from exponentials, which overflow and give NaN; past 10 it is 1 in both f32 and f16. */
+const tanh: Spelling = (node, speaker) => {
+  const end = constant(10, scalarOf(node.dtype), {}).text
+  const [low, high] = [`-${end}`, end].map((text) => (widthOf(node.dtype) === 1 ? text : `${typeName(node.dtype)}(${text})`))
+  return atom(`tanh(clamp(${speaker.say(operand(node)).text}, ${low}, ${high}))`)
 }
 
 const logic = (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling => (node, speaker) =>
@@ -101,7 +117,7 @@ const spell = {
   add: infix('+', LEVEL.add, spread), sub: infix('-', LEVEL.add, spread), mul: infix('*', LEVEL.mul, spread), div: divide('/'), rem: divide('%'),
   min: call('min'), max: call('max'), fma: call('fma'), sqrt: call('sqrt'), rsqrt: call('inverseSqrt'),
   exp: call('exp'), exp2: call('exp2'), log: call('log'), log2: call('log2'), sin: call('sin'), cos: call('cos'), tan: call('tan'),
-  asin: call('asin'), acos: call('acos'), atan: call('atan'), tanh: call('tanh'), pow: call('pow'),
+  asin: call('asin'), acos: call('acos'), atan: call('atan'), tanh, pow: call('pow'),
   floor: call('floor'), ceil: call('ceil'), trunc: call('trunc'), rint: call('round'),
   lt: infix('<', LEVEL.compare), le: infix('<=', LEVEL.compare), gt: infix('>', LEVEL.compare), ge: infix('>=', LEVEL.compare),
   eq: infix('==', LEVEL.compare), ne: infix('!=', LEVEL.compare),

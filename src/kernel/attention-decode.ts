@@ -16,8 +16,8 @@ export const DECODE_ROWS = 8
 /** keys of one row that are worth a workgroup */
 const SHARE = 256
 const MOST_SHARES = 32
-/** keys that lanes have in flight */
-const AHEAD = 2
+/** Keys that a lane has in flight. Small subgroups are those of emulated GPUs, which gain nothing by it but longer compilation. */
+const aheadFor = ({ subgroup }: Caps): number => (subgroup >= 16 ? 2 : 1)
 
 interface Plan {
   readonly lanes: number
@@ -52,6 +52,7 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
   const { lanes, team, fours, each, shares } = plan
   const cache = cacheOf(params.type, caps.f16)
   const slots = lanes / team // keys scored at once
+  const ahead = aheadFor(caps)
   return kernel(`attention_${nameOf(params)}${shares > 1 ? `_of${shares}` : ''}`, {
     params: {
       q: buffer('f32x4', 'read'), keys: cache.storage, values: cache.storage, positions: buffer('u32', 'read'),
@@ -62,25 +63,26 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
   }, (p, k) => {
     const [head, row] = [k.workgroupId.x, k.workgroupId.y]
     const start = k.let('start', head.div(p.group).mul(p.capacity)) // first row of the caches
-    const { from, to } = shareOf(k, seen(p.positions.at(row), p), shares, slots * AHEAD)
+    const { from, to } = shareOf(k, seen(p.positions.at(row), p), shares, slots * ahead)
     const part = k.let('part', k.sublane.and(team - 1))
     const slot = k.let('slot', k.lane.div(team))
-    const query = Array.from({ length: each }, (_, i) => {
-      const [at, exists] = place(part, i, plan)
-      const four = p.q.at(row.mul(p.heads).add(head).mul(fours).add(at)).mul(p.scale)
+    const queryAt = k.let('queryAt', row.mul(p.heads).add(head).mul(fours))
+    const places = Array.from({ length: each }, (_, i) => place(k, part, i, plan))
+    const query = places.map(([at, exists]) => {
+      const four = p.q.at(queryAt.add(at)).mul(p.scale)
       return k.let('query', exists === undefined ? four : exists.select(four, 0))
     })
     const [top, sum] = [k.var('top', k.const('f32', LOWEST)), k.var('sum', k.const('f32', 0))]
     const results = query.map(() => k.var('result', k.const('f32', 0).splat(4)))
 
-    k.for({ name: 'block', from, to, step: slots * AHEAD }, (block) => {
-      const keys = Array.from({ length: AHEAD }, (_, ahead) => {
-        const j = k.let('j', block.add(slot).add(ahead * slots))
+    k.for({ name: 'block', from, to, step: slots * ahead }, (block) => {
+      const keys = Array.from({ length: ahead }, (_, turn) => {
+        const j = k.let('j', block.add(slot).add(turn * slots))
         const at = k.let('at', start.add(j.min(to.sub(1))).mul(fours))
-        const products = query.map((four, i) => [four, cache.four(p.keys, at.add(place(part, i, plan)[0]))] as const)
+        const products = query.map((four, i) => [four, cache.four(p.keys, at.add(places[i]![0]))] as const)
         const [[a, b], ...rest] = products as [typeof products[0], ...typeof products]
-        let dot: Value<'f32'> = rest.reduce((total, [c, d]) => total.add(c.mul(d)), a.mul(b)).hsum()
-        for (let mask = 1; mask < team; mask *= 2) dot = dot.add(k.subShuffleXor(dot, mask))
+        let dot: Value<'f32'> = k.let('dot', rest.reduce((total, [c, d]) => total.add(c.mul(d)), a.mul(b)).hsum())
+        for (let mask = 1; mask < team; mask *= 2) dot = k.let('dot', dot.add(k.subShuffleXor(dot, mask)))
         const exists = k.let('exists', j.lt(to))
         return { at, exists, score: k.let('score', exists.select(capped(k, dot, params, p.softcap), LOWEST)) }
       })
@@ -90,8 +92,8 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
       top.set(best)
       sum.set(weights.reduce((all, weight) => all.add(weight), sum.get().mul(decay)))
       results.forEach((result, i) => {
-        const values = keys.map(({ at }) => cache.four(p.values, at.add(place(part, i, plan)[0])))
-        result.set(values.reduce((all, value, ahead) => all.add(value.mul(weights[ahead]!)), result.get().mul(decay)))
+        const values = keys.map(({ at }) => cache.four(p.values, at.add(places[i]![0])))
+        result.set(values.reduce((all, value, turn) => all.add(value.mul(weights[turn]!)), result.get().mul(decay)))
       })
     })
 
@@ -100,15 +102,15 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
     const factor = k.let('factor', top.get().sub(best).exp())
     const total = k.let('total', k.subSum(sum.get().mul(factor)).mul(1 / team))
     const joined = results.map((result) => {
-      let value: Value<'f32x4'> = result.get().mul(factor)
-      for (let mask = team; mask < caps.subgroup; mask *= 2) value = value.add(k.subShuffleXor(value, mask))
+      let value: Value<'f32x4'> = k.let('joined', result.get().mul(factor))
+      for (let mask = team; mask < caps.subgroup; mask *= 2) value = k.let('joined', value.add(k.subShuffleXor(value, mask)))
       return value
     })
     const groups = lanes / caps.subgroup
     const [tops, sums] = [k.shared('tops', 'f32', groups), k.shared('sums', 'f32', groups)]
     const parts = k.shared('parts', 'f32x4', groups * fours)
     k.when(k.sublane.lt(team), (k) => joined.forEach((value, i) => {
-      const [at, exists] = place(part, i, plan)
+      const [at, exists] = places[i]!
       const write = (): void => parts.set(k.subgroupId.mul(fours).add(at), value)
       if (exists === undefined) write()
       else k.when(exists, write)
@@ -128,9 +130,9 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
 }
 
 /** The i-th four of a lane's part of a head, kept within it, and whether it is there at all if that is not certain. */
-function place(part: Value<'u32'>, i: number, { team, fours }: Plan): [at: Value<'u32'>, exists: Value<'bool'> | undefined] {
-  const at = part.add(i * team)
-  return (i + 1) * team <= fours ? [at, undefined] : [at.min(fours - 1), at.lt(fours)]
+function place(k: Scope, part: Value<'u32'>, i: number, { team, fours }: Plan): [at: Value<'u32'>, exists: Value<'bool'> | undefined] {
+  const at = k.let('four', part.add(i * team))
+  return (i + 1) * team <= fours ? [at, undefined] : [k.let('four', at.min(fours - 1)), at.lt(fours)]
 }
 
 /** The keys of this workgroup: an equal share in whole blocks, as many as there are. */

@@ -43,7 +43,8 @@ const DELICATE = /(^|\.)(ffn_gate_inp\w*|ssm_conv1d|time_mix_\w+|position_embd|t
 export async function quantizeModel(from: Gguf, to: string | ByteSink, options: QuantizeOptions): Promise<QuantizeResult> {
   const { type, outputType = type } = options
   for (const wanted of [type, outputType]) {
-    if (!WRITABLE.includes(wanted)) throw new IngotError('unsupported', 'this format cannot be written', { op: 'quantize', got: wanted, wanted: `one of ${WRITABLE.join(', ')}` })
+    if (WRITABLE.includes(wanted)) continue
+    throw new IngotError('unsupported', 'this format cannot be written', { op: 'quantize', got: wanted, wanted: `one of ${WRITABLE.join(', ')}` })
   }
   const notes: string[] = []
   const output = from.tensors.has('output.weight') ? 'output.weight' : 'token_embd.weight'

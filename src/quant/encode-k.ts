@@ -32,7 +32,10 @@ export function rangedSuperEncoder(levels: 15 | 31, put: PutQuants): BlockEncode
     const dmin = HALVES[encodeHalf(mostOffset / MOST)]!
     for (let sub = 0; sub < SUBS; sub++) {
       const [scale, offset] = [d === 0 ? 0 : scales[sub]! / d, dmin === 0 ? 0 : offsets[sub]! / dmin]
-      let best = Infinity
+      // Zeros are the worst it may come to: halves that are nearly zero are coarse.
+      let best = measure(values, from + SUB * sub, 0, 0, levels)
+      scaleBits[sub] = 0
+      offsetBits[sub] = 0
       for (let s = clampRound(scale - 1, 0, MOST); s <= Math.min(MOST, scale + 1.5); s++) {
         for (let o = clampRound(offset - 1, 0, MOST); o <= Math.min(MOST, offset + 1.5); o++) {
           const error = measure(values, from + SUB * sub, d * s, dmin * o, levels)

@@ -49,7 +49,7 @@ const encodeBlock: BlockEncoder = (values, from, out, at) => {
   for (let sub = 0; sub < 16; sub++) {
     const first = from + 16 * sub
     const near = d === 0 ? 0 : scales[sub]! / d
-    let [best, chosen] = [Infinity, 0]
+    let [best, chosen] = [measure(values, first, 0), 0]
     for (let scale = clampRound(near - 1, -128, 127); scale <= Math.min(127, near + 1.5); scale++) {
       const error = measure(values, first, d * scale)
       if (error >= best) continue

@@ -16,13 +16,12 @@ describe('inspect', () => {
   })
 
   test('reckons memory for a context length', async () => {
-    const facts = JSON.parse((await ingot('inspect', files.model, '--json', '--ctx', '100')).stdout) as Record<string, never>
+    const facts = JSON.parse((await ingot('inspect', files.model, '--json', '--ctx', '100')).stdout) as { memory: object; parameters: number; tensors: { elements: number }[]; metadata: Record<string, { value: unknown[] }> }
     // two layers, two heads of 16, keys and values, two bytes
-    expect(facts['memory']).toMatchObject({ contextLength: 100, cacheBytes: 2 * 2 * 16 * 2 * 2 * 100 })
+    expect(facts.memory).toMatchObject({ contextLength: 100, cacheBytes: 2 * 2 * 16 * 2 * 2 * 100 })
     expect(facts).toMatchObject({ architecture: { name: 'llama', supported: true }, chatTemplate: true, contextTrained: 128, here: { fits: 'yes' } })
-    const tensors = facts['tensors'] as { elements: number; name: string }[]
-    expect(facts['parameters']).toBe(tensors.reduce((sum, { elements }) => sum + elements, 0))
-    expect((facts['metadata'] as Record<string, { value: unknown[] }>)['tokenizer.ggml.tokens']?.value.length).toBeGreaterThan(256)
+    expect(facts.parameters).toBe(facts.tensors.reduce((sum, { elements }) => sum + elements, 0))
+    expect(facts.metadata['tokenizer.ggml.tokens']?.value.length).toBeGreaterThan(256)
   })
 
   test('reads split files, and what Ingot cannot run', async () => {

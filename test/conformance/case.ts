@@ -59,7 +59,7 @@ export function classCases(): readonly Case[] {
   return [
     ...['exp', 'silu', 'sigmoid', 'softplus', 'gelu', 'geluErf', 'tanh', 'relu'].map((op) => map(op, floats(-1e30, -200, 0, 50, 1e30))),
     map('exp', floats(-INF, 89, INF)),
-    map('log', floats(0, 1, INF)),
+    map('log', floats(1, INF)), // what log(0) is, WGSL leaves open
     map('neg', floats(INF, -INF, 1)),
     of('softmax', { rows: 2, cols: 67 }, { x: repeat(134, (i) => (i >= 67 || i % 3 === 0 ? -INF : i / 67)) }),
     of('softmax', { rows: 1, cols: 193 }, { x: repeat(193, (i) => 1e4 + (i % 5)) }),
@@ -73,7 +73,7 @@ export function classCases(): readonly Case[] {
       x: floats(INF, -INF, 3e38, 1), y: floats(0, 0, 0, 0),
     }),
     of('gather', { format: 'f16', rows: 1, cols: 5, tableRows: 1 }, { table: floats(INF, -INF, 65504, 0, -1), ids: Uint32Array.of(0) }),
-    of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, { x: floats(INF, -INF, 65504, 0) }),
+    of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, { x: floats(65504, -65504, 1e-7, 0) }),
     of('matvec', { ...f32, n: 1 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(64, () => 1) }),
     of('matmul', { ...f32, n: 9 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(9 * 64, () => 1) }),
   ]

@@ -175,7 +175,8 @@ describe('MSL', () => {
     ) {
       uint i = gid * 4;
       if (i < args.n) {
-        *(device packed_half4*)&out[i] = packed_half4(half4(float4(half4(*(device const packed_half4*)&h[i])) * 0.0625f
+        *(device packed_half4*)&out[i] =
+            packed_half4(half4(float4(half4(*(device const packed_half4*)&h[i])) * 0.0625f
             + float4(uint4(uchar4(*(device const packed_uchar4*)&q[i])) & 0xfu)) * 2.0h);
       }
     }

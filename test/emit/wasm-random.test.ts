@@ -1,5 +1,5 @@
 // Random kernels give the same as WebAssembly as interpreted: bit by bit for integers, within each output's tolerance for floats.
-// INGOT_RANDOM_KERNELS says how many, INGOT_SEED where to begin.
+// INGOT_RANDOM_KERNELS says how many, INGOT_RANDOM_SEED where to begin.
 
 import { expect, it } from 'vitest'
 import { interpret } from '../../src/ir/interpret.ts'
@@ -8,7 +8,7 @@ import { type RandomOptions, compareOutputs, randomKernel } from '../ir/random.t
 import { runWasm, VARIANTS } from './wasm-run.ts'
 
 const KERNELS = Number(process.env['INGOT_RANDOM_KERNELS'] ?? 300)
-const FIRST = Number(process.env['INGOT_SEED'] ?? 0)
+const FIRST = Number(process.env['INGOT_RANDOM_SEED'] ?? 0)
 const KINDS: readonly RandomOptions[] = [
   { workgroupMax: 16 }, { subgroup: 4, tiles: true, workgroupMax: 16 }, { subgroup: 8, workgroupMax: 32 }, { f16: false, narrow: false }, { workgroupMax: 1 },
 ]

@@ -12,7 +12,7 @@ const KINDS: readonly RandomOptions[] = [
   { workgroupMax: 16 }, { subgroup: 4, tiles: true, workgroupMax: 16 }, { subgroup: 8, workgroupMax: 32 }, { f16: false, narrow: false }, { workgroupMax: 1 },
 ]
 const KERNELS = Number(process.env['INGOT_RANDOM'] ?? 20)
-const FIRST = Number(process.env['INGOT_SEED'] ?? 0)
+const FIRST = Number(process.env['INGOT_RANDOM_SEED'] ?? 0)
 
 function outcome(kernel: Kernel, { buffers, uniforms, grid }: RandomKernel): Record<string, Uint8Array> {
   // memory of words ends at a word

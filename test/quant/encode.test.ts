@@ -55,9 +55,9 @@ describe('encode', () => {
         const values = Float32Array.from({ length: 256 }, (_, i) => some[i % some.length]!)
         const got = decodeValues(name, encode!(values), 256)
         expect(got.every(Number.isFinite)).toBe(true)
-        // halves that are nearly zero are coarse
-        expect(rmse(got, values)).toBeLessThanOrEqual(rmse(zeros, values) + 1e-5)
-      }), { numRuns: 25 })
+        // the plain formats take the half that comes, and halves that are nearly zero are coarse
+        expect(rmse(got, values)).toBeLessThanOrEqual(rmse(zeros, values) * 1.00001 + (name.endsWith('_k') ? 0 : 1e-4))
+      }), { numRuns: 40 })
     })
 
   }

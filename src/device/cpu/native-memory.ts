@@ -30,6 +30,7 @@ export class NativeMemory {
     this.#native = native
     this.#heap = heap
     this.#base = native.addressOf(heap.memory.buffer)
+    native.huge(this.#base, heap.mostBytes)
   }
 
   /** Where a place is in the process. The heap does not move when it grows. */

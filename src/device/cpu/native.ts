@@ -29,6 +29,8 @@ export interface Native {
   alloc(bytes: number): number
   free(at: number, bytes: number): void
   copy(to: number, from: number, bytes: number): void
+  /** asks for large pages */
+  huge(at: number, bytes: number): void
   peek(from: number, bytes: number): Uint8Array<ArrayBuffer>
   poke(to: number, bytes: Uint8Array): void
   /** 0 if the file cannot be mapped */
@@ -154,6 +156,7 @@ function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { 
   const alloc = library.func('uint64_t ingot_memory_alloc(uint64_t bytes)')
   const free = library.func('void ingot_memory_free(uint64_t at, uint64_t bytes)')
   const copy = library.func('void ingot_memory_copy(uint64_t to, uint64_t from, uint64_t bytes)')
+  const huge = library.func('void ingot_memory_huge(uint64_t at, uint64_t bytes)')
   const peek = library.func('ingot_memory_copy', 'void', ['void *', 'uint64_t', 'uint64_t'])
   const poke = library.func('ingot_memory_copy', 'void', ['uint64_t', 'const void *', 'uint64_t'])
   const map = library.func('uint64_t ingot_file_map(const char *path, uint64_t bytes)')
@@ -181,6 +184,7 @@ function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { 
     alloc: (bytes) => Number(alloc(bytes)),
     free: (at, bytes) => { free(at, bytes) },
     copy: (to, from, bytes) => { copy(to, from, bytes) },
+    huge: (at, bytes) => { huge(at, bytes) },
     peek: (from, bytes) => {
       const taken = new Uint8Array(new ArrayBuffer(bytes))
       if (bytes > 0) peek(taken, from, bytes)

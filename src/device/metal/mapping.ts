@@ -1,5 +1,6 @@
 // Files as memory of the GPU: mapped once, wrapped without a copy, and shared by all tensors in them. A file larger than the
-// largest buffer is seen through windows that overlap, so that a tensor lies whole in one. Knows nothing of formats.
+// largest buffer, or than indirect commands can reach, is seen through windows that overlap, so that a tensor lies whole in
+// one. Knows nothing of formats.
 //
 // Offsets in a window are kept to 16 bytes, which every type of a kernel is content with (GGUF aligns to 32); a range that lies
 // otherwise is not mapped, nor is anything where the system refuses. The caller then reads it.
@@ -13,7 +14,8 @@ interface File {
   /** whole pages */
   readonly length: number
   readonly size: number
-  readonly windows: Map<string, Region>
+  /** by where they start */
+  readonly windows: Map<number, Region>
   /** tensors that live in it */
   users: number
   /** windows that Metal still holds */
@@ -30,6 +32,10 @@ export interface Mapped {
 }
 
 const ALIGNMENT = 16
+/** Offsets in indirect commands have 32 bits. */
+const MOST_WINDOW = 2 ** 32
+/** Of a window, what the next one does not see: what is not larger than the rest lies whole in one. */
+const STEP = 3 / 4
 const PROT_READ = 1
 const MAP_SHARED = 1
 const MAP_FAILED = 2n ** 64n - 1n
@@ -49,7 +55,7 @@ export class Mappings {
     this.#mmap = system.declare('mmap', ['pointer', 'u64', 'i32', 'i32', 'i32', 'i64'], 'pointer')
     this.#munmap = system.declare('munmap', ['pointer', 'u64'], 'i32')
     this.#page = system.declare('getpagesize', [], 'i32')()
-    this.#windowBytes = Math.floor(bufferBytes / this.#page) * this.#page
+    this.#windowBytes = Math.floor(Math.min(bufferBytes, MOST_WINDOW) / this.#page) * this.#page
   }
 
   /** The range in memory, or nothing if it has to be read. Throws `bad-file` if the file ends before it. */
@@ -67,19 +73,18 @@ export class Mappings {
     }
   }
 
-  /** Windows start at every half of their size, so that what is not larger than a half lies whole in one. */
+  /** A window of the usual raster, or one of its own for a tensor that none of those holds whole. */
   #window(file: File, offset: number, bytes: number): { region: Region; start: number } {
-    const half = Math.floor(this.#windowBytes / 2 / this.#page) * this.#page
-    const fits = file.length <= this.#windowBytes
-    let start = fits ? 0 : Math.floor(offset / half) * half
-    if (offset + bytes > start + this.#windowBytes) start = Math.floor(offset / this.#page) * this.#page
+    const pages = (at: number): number => Math.floor(at / this.#page) * this.#page
+    const step = Math.max(pages(this.#windowBytes * STEP), this.#page)
+    let start = file.length <= this.#windowBytes ? 0 : Math.floor(offset / step) * step
+    if (offset + bytes > start + this.#windowBytes) start = pages(offset)
     const end = Math.min(file.length, start + this.#windowBytes)
-    const key = String(start)
-    let region = file.windows.get(key)
+    let region = file.windows.get(start)
     if (region === undefined) {
       region = this.#regions.wrap(file.address + BigInt(start), end - start, 'load', () => this.#released(file))
       file.held++
-      file.windows.set(key, region)
+      file.windows.set(start, region)
     }
     return { region, start }
   }

@@ -42,12 +42,11 @@ export const SELECTORS = {
     UTF8String: gives('text'),
   },
   NSArray: { count: gives('u64'), 'objectAtIndex:': gives('pointer', 'u64') },
-  NSError: { localizedDescription: gives('pointer'), code: gives('i64'), domain: gives('pointer') },
+  NSError: { localizedDescription: gives('pointer'), code: gives('i64') },
   NSURL: { 'fileURLWithPath:': lends('pointer') },
   NSProcessInfo: { processInfo: lends(), operatingSystemVersionString: gives('pointer') },
   MTLDevice: {
     name: gives('pointer'),
-    hasUnifiedMemory: gives('bool'),
     recommendedMaxWorkingSetSize: gives('u64'),
     maxBufferLength: gives('u64'),
     maxThreadgroupMemoryLength: gives('u64'),
@@ -76,7 +75,6 @@ export const SELECTORS = {
   MTLComputePipelineState: { maxTotalThreadsPerThreadgroup: gives('u64'), threadExecutionWidth: gives('u64') },
   MTLBuffer: { contents: gives('pointer') },
   MTLCommandQueue: {
-    commandBuffer: gives('pointer'),
     commandBufferWithUnretainedReferences: gives('pointer'),
     'addResidencySet:': takes('pointer'), // macOS 15
     'removeResidencySet:': takes('pointer'), // macOS 15
@@ -92,7 +90,6 @@ export const SELECTORS = {
   },
   MTLComputeCommandEncoder: {
     'setComputePipelineState:': takes('pointer'),
-    'setBuffer:offset:atIndex:': takes('pointer', 'u64', 'u64'),
     'setBuffers:offsets:withRange:': takes('pointer', 'pointer', 'range'),
     'setBytes:length:atIndex:': takes('pointer', 'u64', 'u64'),
     'dispatchThreadgroups:threadsPerThreadgroup:': takes('size', 'size'),
