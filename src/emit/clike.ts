@@ -8,6 +8,7 @@ import { type BufferParam, type Kernel, type SharedArray, buffersOf, memoryOf, u
 import { type Node, walk } from '../ir/node.ts'
 import type { AtomicKind, IndexName, OpName } from '../ir/op.ts'
 import { displacement } from '../ir/displacement.ts'
+import { trailingZeros } from '../ir/pass/algebra.ts'
 import type { Target } from '../ir/target.ts'
 import { findLive, idOf } from './live.ts'
 import { Names } from './name.ts'
@@ -22,6 +23,8 @@ export interface Access {
   readonly width: number
   /** type of the value loaded or stored */
   readonly dtype: DType
+  /** true if the index is certainly a multiple of the width */
+  readonly aligned: boolean
 }
 
 /** How a language says things. */
@@ -92,6 +95,8 @@ class Writer implements Speaker {
   readonly #memory = new Map<string, string>()
   readonly #locals = new Map<number, string>()
   readonly #uses = new Map<number, number>()
+  /** low bits that are certainly zero, of names that are indices */
+  readonly #zeros = new Map<number, number>()
   readonly #live: ReadonlySet<number>
   readonly #needs = new Set<string>()
   readonly #tables = new Map<string, Table>()
@@ -192,10 +197,14 @@ class Writer implements Speaker {
     // an index counts whole elements: those of vectors are several of the pointer's
     const parts = this.#dialect.displaces && widthOf(memory.storage) === 1 ? displacement(node.src[0] as Node) : undefined
     return {
-      memory, width: width ?? 1, dtype,
+      memory, width: width ?? 1, dtype, aligned: this.#zerosOf(node.src[0] as Node) >= Math.log2(width ?? 1),
       name: parts === undefined ? name : `(${name} + ${within(this.say(parts.base), LEVEL.mul)})`,
       index: parts === undefined ? this.say(node.src[0] as Node, BARE) : atom(String(parts.plus)),
     }
+  }
+
+  #zerosOf(node: Node): number {
+    return trailingZeros(node, ({ arg }) => this.#zeros.get(arg as number) ?? 0)
   }
 
   #line(text: string): void {
@@ -248,6 +257,7 @@ class Writer implements Speaker {
     const value = statement.src[0] as Node
     if (!this.#live.has(id)) return value.op === 'atomic' ? this.#line(`${this.say(value).text};`) : undefined
     if (TILE_VALUES.has(value.op)) return this.#tile(statement, next)
+    if (value.dtype === 'u32') this.#zeros.set(id, this.#zerosOf(value))
     const { text } = this.say(value)
     this.#line(this.#dialect.let(value.dtype, this.#declare(statement), text))
   }
@@ -319,6 +329,7 @@ class Writer implements Speaker {
     if (hint !== undefined) this.#line(hint)
     this.#names.open()
     const [first, end, stride] = [this.say(from, BARE).text, within(this.say(to, BARE), LEVEL.add), this.say(step, BARE).text]
+    this.#zeros.set(idOf(statement), Math.min(this.#zerosOf(from), this.#zerosOf(step)))
     this.#line(this.#dialect.forLoop(this.#declare(statement), first, end, stride))
     this.#inside(body)
     this.#line('}')

@@ -151,10 +151,9 @@ const SINGLE = {
 const spaceOf = ({ memory }: Access): string => (isShared(memory) ? 'threadgroup' : 'device')
 const pointer = ({ name, index }: Pick<Access, 'name' | 'index'>): string => `&${name}[${index.text}]`
 
-/** Consecutive elements are read through a packed vector, which needs no more than an element's alignment. */
-function packed(access: Access, constness: string): string {
-  const type = SCALAR_TYPE[storageScalar(access.memory.storage)]
-  return `*(${spaceOf(access)} ${constness}packed_${type}${access.width}*)${pointer(access)}`
+/** Consecutive elements are a vector where that is sure to be aligned (buffers and arrays are), else a packed one, which need not be. */
+function consecutive(access: Access, constness: string): string {
+  return `*(${spaceOf(access)} ${constness}${access.aligned ? '' : 'packed_'}${narrowed(access)}*)${pointer(access)}`
 }
 
 /** `dtype` as the memory holds it: `uchar4` for four bytes in registers of 32 bits. */
@@ -197,7 +196,8 @@ const dialectFor = (flat: boolean): Dialect => ({
     if (memory.atomic) return atom(`atomic_load_explicit(${pointer(access)}, memory_order_relaxed)`)
     const narrow = storageScalar(memory.storage) !== scalarOf(dtype)
     if (width === 1) return narrow ? atom(`${typeName(dtype)}(${access.name}[${access.index.text}])`) : subscript(access.name, access.index)
-    const text = packed(access, isShared(memory) ? '' : 'const ')
+    const text = consecutive(access, isShared(memory) ? '' : 'const ')
+    if (access.aligned) return narrow ? atom(`${typeName(dtype)}(${text})`) : unary(text)
     return atom(narrow ? `${typeName(dtype)}(${narrowed(access)}(${text}))` : `${typeName(dtype)}(${text})`)
   },
   store: (access, value) => {
@@ -205,7 +205,7 @@ const dialectFor = (flat: boolean): Dialect => ({
     const narrow = storageScalar(access.memory.storage) !== scalarOf(access.dtype)
     const text = narrow ? `${access.width === 1 ? storageType(access.memory.storage) : narrowed(access)}(${value.text})` : value.text
     return access.width === 1 ? `${access.name}[${access.index.text}] = ${text};`
-      : `${packed(access, '')} = packed_${narrowed(access)}(${text});`
+      : `${consecutive(access, '')} = ${access.aligned ? text : `packed_${narrowed(access)}(${text})`};`
   },
   atomic: (access, kind, value) => {
     const name = kind === 'exchange' ? 'atomic_exchange_explicit' : `atomic_fetch_${kind}_explicit`
@@ -255,7 +255,7 @@ export function writeMsl(kernel: Kernel): Source {
   if (lanes >= 64) lines.push(`[[max_total_threads_per_threadgroup(${lanes})]]`) // 32 or less has made compilers fail
   const parameters = [...parametersOf(kernel, body, entry), ...builtins(body, flat)]
   lines.push(`kernel void ${entry}(`, parameters.map((line) => `    ${line}`).join(',\n'), ') {')
-  for (const array of kernel.shared) lines.push(`  ${sharedLine(array, body)}`)
+  for (const array of kernel.shared) lines.push(`  ${sharedLine(array, kernel, body)}`)
   lines.push(...body.lines, '}', '')
   return { text: lines.join('\n'), entry, workgroup: kernel.workgroup }
 }
@@ -283,9 +283,10 @@ function builtins(body: Body, flat: boolean): string[] {
   return parameters
 }
 
-function sharedLine({ name, storage, length, atomic }: SharedArray, body: Body): string {
+function sharedLine({ name, storage, length, atomic }: SharedArray, kernel: Kernel, body: Body): string {
   const type = atomic ? `atomic_${storage === 'i32' ? 'int' : 'uint'}` : storageType(storage)
-  return `threadgroup ${type} ${body.names.get(name)}[${length}];`
+  const inVectors = uses(kernel, ({ op, arg }) => (op === 'load' || op === 'store') && (arg as { mem: string }).mem === name && (arg as { width?: number }).width !== undefined)
+  return `${inVectors ? 'alignas(16) ' : ''}threadgroup ${type} ${body.names.get(name)}[${length}];`
 }
 
 function tableLine({ name, dtype, values }: Table): string {

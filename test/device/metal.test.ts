@@ -248,7 +248,7 @@ describe('metal', () => {
         const offsets = Array.from({ length: 24 }, (_, i) => 4096 * i + 16 * i)
         const handles = await Promise.all(offsets.map((offset) => small.load(range(offset, 5000))))
         const large = await small.load(range(8000, 12_000)) // more than half a window
-        expect(soft.report().live.MTLBuffer).toBeGreaterThan(10)
+        expect(soft.report().live.MTLBuffer).toBeGreaterThan(6)
         for (const [i, handle] of handles.entries()) expect(await small.read(handle, 0, 5000)).toEqual(content.slice(offsets[i], offsets[i]! + 5000))
         expect(await small.read(large, 0, 12_000)).toEqual(content.slice(8000, 20_000))
       } finally {
@@ -317,7 +317,7 @@ describe('metal', () => {
       const texts = ['#include <metal_stdlib>\nusing namespace metal;\nkernel void broken() {\n  float x = nothing;\n}\n', '#include <metal_stdlib>\nkernel void other() {}\n']
       const wanted = [/^compile-failed: scale: MSL line 4: .*nothing.*\n {2}float x = nothing;/, /^device-failed: .*no function broken of scale/]
       for (const [i, text] of texts.entries()) {
-        const pipelines = new Pipelines(system.objc, id, device.caps, { indirect: true, system: version, emit: () => ({ text, entry: 'broken' }) })
+        const pipelines = new Pipelines(system.objc, id, device.caps, { indirect: true, system: version, emit: () => ({ text, entry: 'broken', workgroup: [1, 1, 1] }) })
         expect(await failure(() => pipelines.compile(scale).program)).toMatch(wanted[i]!)
         await pipelines.close()
       }

@@ -37,9 +37,9 @@ await describeSoftMetal('hot kernels on soft-metal', (metal) => {
       metal.release(handle)
     }
   }
-  const check = <P extends object>(record: KernelRecord<P>, params: P): void => expectCase(record, params, caps, { encoder: encodeBlocks, run })
+  const expectHot = <P extends object>(record: KernelRecord<P>, params: P): void => expectCase(record, params, caps, { encoder: encodeBlocks, run })
 
-  test.for(attentions.map((params) => [named(params), params] as const))('attention %s', ([, params]) => check(attention, params))
-  test.for(matvecs.map((params) => [named(params), params] as const))('matvec %s', ([, params]) => check(matvec, params))
-  test.for(matmuls.map((params) => [named(params), params] as const))('matmul %s', ([, params]) => check(matmul, params))
+  test.for(attentions.map((params) => [named(params), params] as const))('attention %s', ([, params]) => expectHot(attention, params))
+  test.for(matvecs.map((params) => [named(params), params] as const))('matvec %s', ([, params]) => expectHot(matvec, params))
+  test.for(matmuls.map((params) => [named(params), params] as const))('matmul %s', ([, params]) => expectHot(matmul, params))
 })

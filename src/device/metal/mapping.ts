@@ -14,8 +14,8 @@ interface File {
   /** whole pages */
   readonly length: number
   readonly size: number
-  /** by where they start */
-  readonly windows: Map<number, Region>
+  /** by where they start and end */
+  readonly windows: Map<string, Region>
   /** tensors that live in it */
   users: number
   /** windows that Metal still holds */
@@ -42,16 +42,18 @@ const MAP_FAILED = 2n ** 64n - 1n
 
 export class Mappings {
   readonly #regions: Regions
+  readonly #bufferBytes: number
   readonly #windowBytes: number
   readonly #page: number
   readonly #mmap: Foreign<['pointer', 'u64', 'i32', 'i32', 'i32', 'i64'], 'pointer'>
   readonly #munmap: Foreign<['pointer', 'u64'], 'i32'>
   readonly #files = new Map<string, Promise<File | undefined>>()
 
-  /** `bufferBytes` is the largest a window can be. */
+  /** `bufferBytes` is the most that Metal takes as one. */
   constructor(ffi: Ffi, regions: Regions, bufferBytes: number) {
     const system = ffi.open(null)
     this.#regions = regions
+    this.#bufferBytes = bufferBytes
     this.#mmap = system.declare('mmap', ['pointer', 'u64', 'i32', 'i32', 'i32', 'i64'], 'pointer')
     this.#munmap = system.declare('munmap', ['pointer', 'u64'], 'i32')
     this.#page = system.declare('getpagesize', [], 'i32')()
@@ -65,26 +67,30 @@ export class Mappings {
     if (file === undefined) return undefined
     try {
       if (offset + bytes > file.size) throw new IngotError('bad-file', 'the file ends before the range', { op: path, got: `${file.size} bytes`, wanted: offset + bytes })
-      const { region, start } = this.#window(file, offset, bytes)
-      return { region, base: offset - start, release: () => this.#leave(path, file) }
+      const window = this.#window(file, offset, bytes)
+      if (window !== undefined) return { region: window.region, base: offset - window.start, release: () => this.#leave(path, file) }
+      this.#leave(path, file)
+      return undefined
     } catch (error) {
       this.#leave(path, file)
       throw error
     }
   }
 
-  /** A window of the usual raster, or one of its own for a tensor that none of those holds whole. */
-  #window(file: File, offset: number, bytes: number): { region: Region; start: number } {
+  /** A window of the usual raster, or one of its own for a tensor that none of those holds whole; nothing if none can. */
+  #window(file: File, offset: number, bytes: number): { region: Region; start: number } | undefined {
     const pages = (at: number): number => Math.floor(at / this.#page) * this.#page
     const step = Math.max(pages(this.#windowBytes * STEP), this.#page)
     let start = file.length <= this.#windowBytes ? 0 : Math.floor(offset / step) * step
     if (offset + bytes > start + this.#windowBytes) start = pages(offset)
-    const end = Math.min(file.length, start + this.#windowBytes)
-    let region = file.windows.get(start)
+    const end = Math.min(file.length, Math.max(start + this.#windowBytes, pages(offset + bytes + this.#page - 1)))
+    if (end - start > this.#bufferBytes) return undefined
+    const key = `${start} ${end}`
+    let region = file.windows.get(key)
     if (region === undefined) {
       region = this.#regions.wrap(file.address + BigInt(start), end - start, 'load', () => this.#released(file))
       file.held++
-      file.windows.set(start, region)
+      file.windows.set(key, region)
     }
     return { region, start }
   }

@@ -5,7 +5,7 @@ import { buffer, kernel, uniform } from '../../ir/author.ts'
 import { type Kernel, packUniforms } from '../../ir/kernel.ts'
 
 const LANES = 256
-/** Words that each lane moves. */
+/** Words that each lane moves, one by one: ranges start at any word, where vectors may not be read. */
 const EACH = 4
 
 /** y[i] = x[i] for i < n */
@@ -13,10 +13,9 @@ export const COPY_WORDS: Kernel = kernel('copy_words', {
   params: { x: buffer('u32', 'read'), y: buffer('u32', 'write'), n: uniform('u32') },
   workgroup: [LANES],
 }, (p, k) => {
-  const i = k.let('i', k.globalId.x.mul(EACH))
-  k.when(i.add(EACH).le(p.n), () => p.y.store(i, p.x.load(i, EACH)), (rest) => {
-    rest.for({ from: i, to: p.n }, (j) => p.y.set(j, p.x.at(j)))
-  })
+  const first = k.let('first', k.workgroupId.x.mul(LANES * EACH).add(k.lane))
+  // Lanes side by side move words side by side.
+  k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.x.at(i)))
 })
 
 /** y[i] = value for i < n */
@@ -24,8 +23,8 @@ export const FILL_WORDS: Kernel = kernel('fill_words', {
   params: { y: buffer('u32', 'write'), n: uniform('u32'), value: uniform('u32') },
   workgroup: [LANES],
 }, (p, k) => {
-  const i = k.let('i', k.globalId.x.mul(EACH))
-  k.for({ from: i, to: i.add(EACH).min(p.n) }, (j) => p.y.set(j, p.value))
+  const first = k.let('first', k.workgroupId.x.mul(LANES * EACH).add(k.lane))
+  k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.value))
 })
 
 /** Workgroups that move so many bytes. */

@@ -3,11 +3,12 @@
 // variables that are used once move into that use when nothing between could change them. Runs last: afterwards effects
 // stand inside expressions. Linear in the number of nodes, but for the depth of nesting.
 
+import { isInteger } from '../../base/dtype.ts'
 import { type Kernel, isShared, memoryOf } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import { opRecord } from '../op.ts'
-import { isTrivial, isWorthHoisting } from './cost.ts'
 import type { Target } from '../target.ts'
+import { isTrivial, isWorthHoisting } from './cost.ts'
 import { type Block, type Outline, type Statement, changedBetween, outline, project, variableKey } from './outline.ts'
 import { dropDead } from './simplify.ts'
 import { Writer, idOf, memOf } from './writer.ts'
@@ -32,16 +33,16 @@ class Plan {
   readonly named = new Map<Block, Map<number, Node[]>>()
   readonly names = new Map<Node, string>()
   readonly #hints: ReadonlyMap<Node, string>
-  /** scalars become vectors where they meet one: a splat of a name costs nothing */
-  readonly #spreads: boolean
+  /** small steps may stand wherever they are needed: GPU compilers find them again */
+  readonly #expanded: boolean
   readonly #home = new Map<number, Block>()
   readonly #earliest = new Map<Node, Block>()
   readonly #nodes = new Set<Node>()
   readonly #indices = new Set<Node>()
 
-  constructor({ body, hints }: Outline, spreads: boolean) {
+  constructor({ body, hints }: Outline, expanded: boolean) {
     this.body = body
-    this.#spreads = spreads
+    this.#expanded = expanded
     this.#hints = hints
   }
 
@@ -110,8 +111,7 @@ class Plan {
     const hint = this.#hints.get(node)
     const home = this.#hoist(node, use, hint !== undefined)
     const hoisted = home !== use.block
-    const free = isTrivial(node) || (this.#spreads && node.op === 'splat' && this.#hints.has(node.src[0] as Node))
-    const isNamed = hint !== undefined || deep || (!free && (hoisted || use.count > 1))
+    const isNamed = hint !== undefined || deep || (!this.#isTrivial(node) && (hoisted || use.count > 1))
     if (!isNamed) {
       for (const child of node.src) this.#use(child, use.block, use.at, use.count)
       return
@@ -124,6 +124,14 @@ class Plan {
     else list.push(node)
     this.names.set(node, hint ?? (this.#indices.has(node) ? 'at' : node.dtype === 'bool' ? 'ok' : 't'))
     for (const child of node.src) this.#use(child, home, at, 1)
+  }
+
+  /** Not worth a name of its own; on GPUs also what is trivial of something that the author named. */
+  #isTrivial(node: Node): boolean {
+    if (isTrivial(node)) return true
+    const [a, b] = node.src
+    if (!this.#expanded || a === undefined || !this.#hints.has(a)) return false
+    return node.op === 'splat' || node.op === 'extract' || (node.op === 'add' && isInteger(node.dtype) && b?.op === 'const')
   }
 
   /** Out of as many loops as the operands allow. */
