@@ -11,8 +11,12 @@ export function describeStats(model: Model, stats: GenerationStats): string {
   return [
     `prompt ${count(promptTokens)}${cached} (${rate(prefillTokensPerSecond)}), answer ${count(generatedTokens)} (${rate(decodeTokensPerSecond)})`,
     `${model.device.name}: ${model.device.detail}; loaded in ${(model.loadMs / 1000).toFixed(1)} s; weights ${showBytes(weights)}, cache ${showBytes(cache)}; ` +
-      `${round(stats.submissionsPerToken)} submission(s), ${Math.round(stats.dispatchesPerToken)} dispatches per token`,
+      `${round(stats.submissionsPerToken)} submission(s), ${Math.round(stats.dispatchesPerToken)} dispatches${messages(stats)} per token`,
   ].join('\n')
+}
+
+function messages({ messagesPerToken }: GenerationStats): string {
+  return messagesPerToken === undefined ? '' : `, ${Math.round(messagesPerToken)} Objective-C messages`
 }
 
 function count(tokens: number): string {

@@ -121,7 +121,9 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
     })
     k.barrier()
     const number = k.let('number', row.mul(p.heads).add(head).mul(shares).add(k.workgroupId.z))
-    const merged = mergeParts(k, { count: groups, top: (g) => tops.at(g), sum: (g) => sums.at(g), lanes, fours, part: (g, i) => parts.at(g.mul(fours).add(i)) }, (i, value, sumOfAll) => {
+    const merged = mergeParts(k, {
+      count: groups, lanes, fours, top: (g) => tops.at(g), sum: (g) => sums.at(g), part: (g, i) => parts.at(g.mul(fours).add(i)),
+    }, (i, value, sumOfAll) => {
       if (p.y === undefined) p.partial!.set(number.mul(fours).add(i), value)
       else p.y.set(number.mul(fours).add(i), value.div(sumOfAll))
     })

@@ -41,9 +41,9 @@ export function seenByAny(
   return { from: from.get() as Value<'u32', 'uniform'>, to: to.get() as Value<'u32', 'uniform'> }
 }
 
-/** A score with the model's cap, if it has one: written into the kernel only then, since tanh is dear. */
-export function capped(k: LaneScope, score: Value<'f32'>, params: AttentionParams, softcap: Value<'f32'>): Value<'f32'> {
-  return params.softcap > 0 ? k.let('score', score.div(softcap).tanh().mul(softcap)) : score
+/** A score, or several, with the model's cap, if it has one: written into the kernel only then, since tanh is dear. */
+export function capped<D extends 'f32' | 'f32x4'>(k: LaneScope, score: Value<D>, params: AttentionParams, softcap: Value<'f32'>): Value<D> {
+  return params.softcap > 0 ? k.let('score', score.div(softcap as never).tanh().mul(softcap as never)) : score
 }
 
 /** Part of a kernel's name: what its code depends on. */

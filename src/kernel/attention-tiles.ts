@@ -44,8 +44,9 @@ export function attentionTiles(params: AttentionParams): Work {
       const [mine, mineDiagonal] = [k.let('mine', k.subgroupId.mul(SIDE * KEYS)), k.let('mineDiagonal', k.subgroupId.mul(SIDE * SIDE))]
       // In the softmax four lanes have a row, and each the eight keys of one tile.
       const [row, quarter] = [k.let('row', k.sublane.shr(2)), k.let('quarter', k.sublane.and(3))]
-      const { first, last } = seen(p.positions.at(firstRow.add(row)), p)
-      const to = k.let('to', k.subMax(last).add(1))
+      const keys = seen(p.positions.at(firstRow.add(row)), p)
+      const [first, last] = [k.let('first', keys.first), k.let('last', keys.last)]
+      const [from, to] = [k.let('from', k.subMin(first)), k.let('to', k.let('latest', k.subMax(last)).add(1))]
       const lastTile = k.let('lastTile', to.max(SIDE).sub(SIDE))
       for (const half of [0, 32]) diagonal.set(mineDiagonal.add(k.sublane).add(half), 0)
       k.subgroupBarrier()
@@ -64,7 +65,7 @@ export function attentionTiles(params: AttentionParams): Work {
         for (const result of results) result.set(k.tileMma(factors, result.get() as Value<'f32t'>, zero))
       }
 
-      k.for({ name: 'block', from: k.subMin(first), to, step: KEYS }, (block) => {
+      k.for({ name: 'block', from, to, step: KEYS }, (block) => {
         k.for({ name: 'tile', to: TILES, unroll: true }, (tile) => {
           const at = k.let('at', cache.add(block.add(tile.mul(SIDE)).min(lastTile)).mul(headDim))
           const score = k.var('score', k.tileFill('f32', 0))
@@ -80,22 +81,25 @@ export function attentionTiles(params: AttentionParams): Work {
         const firstKey = k.let('firstKey', block.add(quarter.mul(SIDE)))
         const tileKey = k.let('tileKey', firstKey.min(lastTile))
         const low = k.let('low', firstKey.max(first))
-        const eight = Array.from({ length: SIDE }, (_, i) => {
-          const key = tileKey.add(i)
+        // The eight keys of the tile as two vectors.
+        const halves = [0, 4].map((half) => {
+          const key = k.let('key', tileKey.add(half).splat(4).add(k.vec(...[0, 1, 2, 3].map((i) => k.const('u32', i))) as Value<'u32x4'>))
           const exists = k.let('exists', key.ge(low).and(key.le(last)))
-          const score = capped(k, scores.at(place.add(i)).mul(p.scale), params, p.softcap)
-          return { exists, score: k.let('score', exists.select(score, LOWEST)) }
+          return { half, exists, score: k.let('score', exists.select(capped(k, scores.load(place.add(half), 4).mul(p.scale), params, p.softcap), LOWEST)) }
         })
-        const own = eight.reduce<Value<'f32'>>((most, { score }) => most.max(score), top.get())
-        const pairMost = k.let('pairMost', own.max(k.subShuffleXor(own, 1)))
-        const best = k.let('best', pairMost.max(k.subShuffleXor(pairMost, 2)))
+        const own = k.let('own', halves[0]!.score.max(halves[1]!.score).hmax().max(top.get()))
+        const ofPair = k.let('ofPair', own.max(k.subShuffleXor(own, 1)))
+        const best = k.let('best', ofPair.max(k.subShuffleXor(ofPair, 2)))
         const decay = k.let('decay', top.get().sub(best).exp())
-        const weights = eight.map(({ exists, score }) => k.let('weight', exists.select(score.sub(best).exp(), 0)))
-        weights.forEach((weight, i) => scores.set(place.add(i), weight))
-        sum.set(weights.reduce((all, weight) => all.add(weight), sum.get().mul(decay)))
+        const weights = halves.map(({ half, exists, score }) => {
+          const weight = k.let('weight', exists.select(score.sub(best).exp(), 0))
+          scores.store(place.add(half), weight)
+          return weight
+        })
+        sum.set(sum.get().mul(decay).add(weights[0]!.add(weights[1]!).hsum()))
         top.set(best)
         scale(decay)
-        k.when(k.subAny(decay.lt(1)), rescale)
+        k.when(k.let('risen', k.subAny(decay.lt(1))), rescale)
 
         k.for({ name: 'tile', to: TILES, unroll: true }, (tile) => {
           const at = k.let('at', cache.add(block.add(tile.mul(SIDE)).min(lastTile)).mul(headDim))

@@ -3,12 +3,13 @@
 // workgroup memory, tile by tile, so that every tile is 64 neighbours there. Weights are staged in f16, which holds what block
 // formats decode to; x, whose outliers pass the range of f16, and weights of f32 and bf16 stay f32. Two barriers per step of 64.
 
-import { type Range, type Readable, type Scope, type Shared, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
+import { type Range, type Scope, type Shared, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Kernel } from '../ir/kernel.ts'
-import type { Uniformity, Value } from '../ir/value.ts'
+import type { Value } from '../ir/value.ts'
 import { CHUNK, type Format, type Weights } from '../quant/format.ts'
 import { formatOf } from '../quant/index.ts'
 import type { LinearParams } from './linear-params.ts'
+import { rowFour, weightFour } from './matmul-stage.ts'
 import type { Work } from './record.ts'
 
 const OUTS = 64
@@ -58,7 +59,7 @@ function writeTiles(format: Format, { bias, ragged, aligned }: Shape): Kernel {
       k.for({ name: 'e', from: k.lane, to: (ROWS * STEP) / 4, step: LANES }, (e) => {
         const [i, at] = [k.let('i', e.div(STEP / 4)), k.let('at', e.and(STEP / 4 - 1).mul(4))]
         const row = rowFirst.add(i).min(p.n.sub(1))
-        rows.store(placeOf(i, at), kept(from.add(at), rowFour(k, p.x, row, from.add(at), p.k, aligned)))
+        rows.store(placeOf(i, at), kept(from.add(at), rowFour(k, p.x, { row, at: from.add(at), inner: p.k, aligned })))
       })
       k.barrier()
       k.for({ name: 'step', to: STEP / SIDE, unroll: true }, (step) => {
@@ -125,19 +126,6 @@ function stageWeights(
   }
   k.for({ name: 'e', from: k.lane, to: (OUTS * STEP) / 4, step: LANES }, (e) => {
     const [i, at] = [k.let('i', e.div(STEP / 4)), k.let('at', e.and(STEP / 4 - 1).mul(4))]
-    const row = k.let('row', rowOf(i).mul(inner))
-    put(placeOf(i, at), at, aligned ? element.four(w, row.add(from.add(at).min(inner.sub(4)))) : oneByOne(k, from.add(at), inner, (d) => element.one(w, row.add(d))))
+    put(placeOf(i, at), at, weightFour(k, element, w, { row: rowOf(i), at: from.add(at), inner, aligned }))
   })
-}
-
-/** Four elements of a row of x. */
-function rowFour(k: Scope, x: Readable<'f32x4' | 'f32', Uniformity>, row: Value<'u32'>, at: Value<'u32'>, inner: Value<'u32'>, aligned: boolean): Value<'f32x4'> {
-  if (aligned) return x.at(row.mul(inner).add(at.min(inner.sub(4))).shr(2)) as Value<'f32x4'>
-  return oneByOne(k, at, inner, (d) => x.at(row.mul(inner).add(d)) as Value<'f32'>)
-}
-
-/** Four elements from `at` on; those past the end are 0. */
-function oneByOne(k: Scope, at: Value<'u32'>, inner: Value<'u32'>, one: (d: Value<'u32'>) => Value<'f32'>): Value<'f32x4'> {
-  const four = [0, 1, 2, 3].map((i) => at.add(i).lt(inner).select(one(at.add(i).min(inner.sub(1))), 0))
-  return k.vec(...four) as Value<'f32x4'>
 }

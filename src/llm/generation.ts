@@ -36,6 +36,8 @@ export interface GenerationStats {
   readonly dispatchesPerToken: number
   /** weights and cache are read besides; this is what crossed between host and device */
   readonly bytesPerToken: number
+  /** messages to the GPU's framework, on devices that count them */
+  readonly messagesPerToken?: number
 }
 
 export interface GenerationResult {
@@ -261,5 +263,6 @@ function measure(
     submissionsPerToken: per(after.submissions - before.submissions),
     dispatchesPerToken: per(after.dispatches - before.dispatches),
     bytesPerToken: per(after.bytesWritten + after.bytesRead - before.bytesWritten - before.bytesRead),
+    ...(after.messages === undefined ? {} : { messagesPerToken: per(after.messages - (before.messages ?? 0)) }),
   }
 }

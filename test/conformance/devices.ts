@@ -1,11 +1,13 @@
 // The devices that the conformance suite runs on, one line each. A device whose driver must be chosen before the process starts
-// has a *.gpu.test.ts beside this file; the others share device.test.ts.
+// has a *.gpu.test.ts beside this file; slow ones have a file of their own, and the others share device.test.ts.
 
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import type { Device } from '../../src/device/device.ts'
+import { metal } from '../../src/device/metal/metal.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
+import { missingMetal } from '../device/metal-soft.ts'
 import { missingGpu } from '../device/missing.ts'
 
 export interface DeviceLine {
@@ -22,5 +24,6 @@ export const DEVICES = {
   'null with 8x8 tiles': { open: async () => openNull({ subgroup: 32, tiles: true, f16: true }), runs: false },
   'cpu': { open: () => openCpu({ level: 'wasm' }) },
   'cpu on one thread': { open: () => openCpu({ threads: 1, level: 'wasm' }) },
+  'metal': { open: () => metal.open(), missing: missingMetal },
   'webgpu': { open: () => webgpu.open(), missing: missingGpu },
 } as const satisfies Record<string, DeviceLine>

@@ -1,7 +1,6 @@
-// Metal: Apple's on a Mac, the software one elsewhere.
+// Metal: the real one on a Mac, in software elsewhere.
 
-import { metal } from '../../src/device/metal/metal.ts'
-import { missingMetal } from '../device/metal-soft.ts'
+import { DEVICES } from './devices.ts'
 import { testConformance } from './suite.ts'
 
-testConformance('metal', { open: () => metal.open(), missing: missingMetal })
+testConformance('metal', DEVICES.metal)

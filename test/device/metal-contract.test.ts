@@ -1,10 +1,12 @@
-// The rules of a device on Metal, with every optimisation and without any.
+// The rules of a device on Metal (Apple's on a Mac, the software one elsewhere), with every optimisation and without any.
 
+import { openMetalDevice } from '../../src/device/metal/metal.ts'
+import { type MetalSettings, readSettings } from '../../src/device/metal/settings.ts'
 import { testContract } from './contract.ts'
-import { findSoft } from './metal-soft.ts'
+import { missingMetal } from './metal-soft.ts'
 
-const { soft, missing } = await findSoft()
-const open = (changes = {}) => () => soft!.open(changes)
+const missing = await missingMetal()
+const open = (changes: Partial<MetalSettings> = {}) => () => openMetalDevice({ ...readSettings(), ...changes })
 
 testContract('metal', open(), { missing })
 testContract('metal without its optimisations', open({ concurrent: false, indirect: false, residency: false, tiles: false, mapped: false }), { missing })

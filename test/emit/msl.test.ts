@@ -58,7 +58,7 @@ describe('MSL', () => {
         float4 acc = float4(0.0f);
         uint t = row * args.columns;
         for (uint c = sublane * 4; c < args.columns; c += 128) {
-          acc += float4(*(device const packed_float4*)&w[t + c]) * float4(*(device const packed_float4*)&x[c]);
+          acc += float4(*(device const packed_float4*)&w[t + c]) * *(device const float4*)&x[c];
         }
         float sum = simd_sum(sum_f32x4(acc));
         if (sublane == 0) {
@@ -175,9 +175,9 @@ describe('MSL', () => {
     ) {
       uint i = gid * 4;
       if (i < args.n) {
-        *(device packed_half4*)&out[i] =
-            packed_half4(half4(float4(half4(*(device const packed_half4*)&h[i])) * 0.0625f
-            + float4(uint4(uchar4(*(device const packed_uchar4*)&q[i])) & 0xfu)) * 2.0h);
+        *(device half4*)&out[i] =
+            half4(float4(*(device const half4*)&h[i]) * 0.0625f + float4(uint4(*(device const uchar4*)&q[i]) & 0xfu))
+            * 2.0h;
       }
     }
     "

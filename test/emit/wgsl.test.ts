@@ -154,16 +154,13 @@ describe('WGSL', () => {
     ) {
       let i = gid.x * 4;
       if (i < args.n) {
-        let at = i + 1;
-        let at2 = i + 2;
-        let at3 = i + 3;
-        let hValue = vec4h(h[i], h[at], h[at2], h[at3]);
+        let hValue = vec4h(h[i], h[i + 1], h[i + 2], h[i + 3]);
         let qValue = unpack4xU8(q[i >> 2]);
         let t = vec4h(vec4f(hValue) * 0.0625f + vec4f(qValue & vec4u(15u))) * 2.0h;
         out[i] = t.x;
-        out[at] = t.y;
-        out[at2] = t.z;
-        out[at3] = t.w;
+        out[i + 1] = t.y;
+        out[i + 2] = t.z;
+        out[i + 3] = t.w;
       }
     }
     "

@@ -235,7 +235,7 @@ export class MetalDevice implements Device {
     this.#residency?.close()
     this.#queue.close()
     this.#metal.objc.release(this.#id)
-    if (this.#settings.profile) console.error(describeProfile(this.profile()))
+    if (this.profile().length > 0) console.error(describeProfile(this.profile()))
   }
 
   [Symbol.asyncDispose](): Promise<void> {

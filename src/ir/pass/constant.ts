@@ -26,6 +26,10 @@ export function splatOf(node: Node): number | undefined {
 export function elementsOf(node: Node): readonly Node[] | undefined {
   if (node.op === 'const') return [node]
   if (node.op === 'vec') return node.src
+  if (node.op === 'join') {
+    const parts = node.src.map(elementsOf)
+    return parts.every((part) => part !== undefined) ? parts.flat() : undefined
+  }
   return node.op === 'splat' ? Array.from({ length: widthOf(node.dtype) }, () => node.src[0] as Node) : undefined
 }
 

@@ -16,7 +16,7 @@ export class Folder extends Interner implements Making {
   override make(op: OpName, dtype: DType, src: readonly Node[] = [], arg: Arg = null): Node {
     if (op === 'const') return super.make(op, dtype, src, normal(scalarOf(dtype), Number(arg)))
     if (opRecord(op).kind !== 'pure' || src.length === 0) return super.make(op, dtype, src, arg)
-    return this.#constant(op, dtype, src)
+    return (op === 'table' ? this.#entry(dtype, src[0] as Node, arg) : this.#constant(op, dtype, src))
       ?? simplifyVector(this, op, dtype, src, arg)
       ?? simplifyArithmetic(this, op, dtype, src)
       ?? super.make(op, dtype, src, arg)
@@ -26,6 +26,13 @@ export class Folder extends Interner implements Making {
   constant(value: number, dtype: DType): Node {
     const node = this.make('const', scalarOf(dtype), [], value)
     return widthOf(dtype) === 1 ? node : this.make('splat', dtype, [node])
+  }
+
+  /** The entry of a table at a known place. */
+  #entry(dtype: DType, index: Node, table: Arg): Node | undefined {
+    const at = constantOf(index)
+    const value = at === undefined ? undefined : (table as readonly number[])[at]
+    return value === undefined || !Number.isFinite(value) ? undefined : this.make('const', dtype, [], value)
   }
 
   #constant(op: OpName, dtype: DType, src: readonly Node[]): Node | undefined {
