@@ -18,6 +18,7 @@ export interface Options {
 
 const OPENERS: Readonly<Record<string, () => Promise<Device>>> = {
   cpu: () => openCpu(),
+  wasm: () => openCpu({ level: 'wasm' }),
   'cpu-1': () => openCpu({ threads: 1 }),
   webgpu: () => webgpu.open(),
 }

@@ -1,5 +1,5 @@
 // Mat-mat beside the arithmetic of the device: G operations per second (two for each weight and row), and the share of what it does
-// in registers. `node lab/run.js matmul [--device cpu,cpu-1,webgpu] [--format q4_k] [--size 2048x2048] [--rows 64] [--samples 9] [--json]`
+// in registers. `node lab/run.js matmul [--device cpu,wasm,cpu-1,webgpu] [--format q4_k] [--size 2048x2048] [--rows 64] [--samples 9] [--json]`
 
 import { openDevices, parseOptions, printTable } from './lab.ts'
 import { type LinearTiming, timeLinear } from './linear.ts'

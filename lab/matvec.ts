@@ -1,5 +1,5 @@
 // Mat-vec beside the memory it must read: GB/s of weights, and the share of what the device reads in a plain sum.
-// `node lab/run.js matvec [--device cpu,cpu-1,webgpu] [--format q4_k] [--size 2048x2048] [--samples 9] [--json]`
+// `node lab/run.js matvec [--device cpu,wasm,cpu-1,webgpu] [--format q4_k] [--size 2048x2048] [--samples 9] [--json]`
 
 import { openDevices, parseOptions, printTable } from './lab.ts'
 import { type LinearTiming, timeLinear } from './linear.ts'

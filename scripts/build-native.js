@@ -22,7 +22,8 @@ const FLAGS = [
   '-std=gnu11', '-O3', '-fPIC', '-pthread', '-fvisibility=hidden', '-ffp-contract=off', '-fwrapv', '-fno-strict-aliasing',
   '-fno-math-errno', '-fno-trapping-math', '-Wno-psabi',
 ]
-const KERNELS_PER_FILE = 8
+/** Kernels share C files by their hashes, so that a new one changes one file only. About seven of those that models need in each. */
+const FILES = 40
 /** Kernels are listed for this many threads; other numbers choose among the same kernels. */
 const LISTED_THREADS = 2
 const MOST_OUTPUT = 64 << 20
@@ -73,10 +74,11 @@ function emitFiles(kernels, { emitC, hashKernel }) {
   })
   const entries = []
   const files = []
-  for (let at = 0; at < listed.length; at += KERNELS_PER_FILE) {
-    const part = listed.slice(at, at + KERNELS_PER_FILE)
+  for (let file = 0; file < FILES; file++) {
+    const part = listed.filter(({ hash }) => parseInt(hash.slice(0, 8), 16) % FILES === file)
+    if (part.length === 0) continue
     const source = emitC(part.map(({ renamed }) => renamed))
-    files.push(source.text)
+    files.push({ name: `kernels${file}`, text: source.text })
     part.forEach(({ hash }, i) => entries.push({ hash, symbol: source.entries[i], scratch: source.scratch[i] }))
   }
   return { entries, files }
@@ -105,10 +107,10 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
   mkdirSync(objects, { recursive: true })
   const [prelude, runtime] = [/^prelude.*\.h$/, /^(runtime|wait)\.[ch]$/].map((names) => sha(version, hashFolder(nativeFolder, names)))
   const { entries, files } = emitFiles(kernels, { emitC, hashKernel })
-  const key = sha(prelude, runtime, JSON.stringify([level, flags, entries]), ...files)
+  const key = sha(prelude, runtime, JSON.stringify([level, flags, entries]), ...files.map(({ text }) => text))
   const baseline = [...flags, `-DINGOT_LEVEL_${level.name}`]
   const units = [
-    ...files.map((text, i) => ({ name: `kernels${i}`, text, under: prelude, flags: [...flags, ...level.flags] })),
+    ...files.map(({ name, text }) => ({ name, text, under: prelude, flags: [...flags, ...level.flags] })),
     { name: 'table', text: tableFile(entries, key), under: runtime, flags: baseline },
     { name: 'runtime', text: readFileSync(join(nativeFolder, 'runtime.c'), 'utf8'), under: runtime, flags: baseline },
   ].map((unit) => ({ ...unit, object: join(objects, `${level.name}-${unit.name}-${sha(unit.under, unit.text, unit.flags.join(' ')).slice(0, 24)}.o`) }))

@@ -1,6 +1,6 @@
-// The mat-vec of Q6_K weights for one vector, with subgroups. Sixteen lanes share a block of 256 weights; each takes the same four places
-// in the four sub-blocks of a half, whose quants share their words: 4 low bits of one nibble, 2 high bits of a common byte. Bytes of
-// quants and of scales are masked where they lie; only whole words are shifted, once for four weights.
+// The mat-vec of Q6_K weights for one vector, with subgroups. Eight lanes share half a block, 128 weights; each takes the same four places
+// in its four sub-blocks, whose quants share their words: 4 low bits of one nibble, 2 high bits of a common byte. Bytes of quants and
+// of scales are masked where they lie; only whole words are shifted, once for four weights.
 
 import type { Caps } from '../base/caps.ts'
 import type { Value } from '../ir/value.ts'
@@ -12,22 +12,23 @@ import type { Work } from './record.ts'
 const ROWS = 2
 /** 210 bytes, which are aligned to two only */
 const BLOCK_HALVES = 105
-/** lanes that share a block */
-const SHARING = 16
+/** lanes that share half a block */
+const SHARING = 8
 
 export const canQ6K = (caps: Caps): boolean => caps.subgroup >= SHARING
 
 export function matvecQ6K(caps: Caps, params: LinearParams): Work {
   return matvecRows(caps, params, 'u16', ROWS, (k, { x, w, inner, each }) => {
     const blocks = k.let('blocks', inner.shr(8))
-    const [half, part] = [k.let('half', k.sublane.shr(3).and(1)), k.let('part', k.sublane.and(7))]
+    const part = k.let('part', k.sublane.and(SHARING - 1))
     // A scale belongs to 16 weights: to ours, the low or the high byte of four neighbouring elements.
     const late = k.let('late', part.ge(4))
     const [byte, sign] = [k.let('byte', late.select(k.const('u32', 0xff00), 0x00ff)), k.let('sign', late.select(k.const('u32', 0x8000), 0x0080))]
     const unit = k.let('unit', late.select(k.const('f32', 1 / 256), 1))
 
-    k.for({ name: 'b', from: k.sublane.div(SHARING), to: blocks, step: caps.subgroup / SHARING }, (b) => {
-      const at = k.let('at', b.mul(64).add(half.mul(32)).add(part))
+    k.for({ name: 'h', from: k.sublane.div(SHARING), to: blocks.mul(2), step: caps.subgroup / SHARING }, (h) => {
+      const [b, half] = [k.let('b', h.shr(1)), k.let('side', h.and(1))]
+      const at = k.let('at', h.mul(32).add(part))
       const activations = [0, 8, 16, 24].map((offset) => k.let('four', x.at(at.add(offset))))
       // Quants are stored with 32 added.
       const excess = k.let('excess', (k.vec(...activations.map((four) => four.hsum())) as Value<'f32x4'>).mul(32))

@@ -33,10 +33,10 @@ export const OTHER: Sizes = { width: 512, heads: 6, kvHeads: 2, dim: 128, hidden
 
 /** Vocabularies that take more than one pass to search. */
 const LARGE_VOCABULARY = 65536
-/** Widths of the models whose kernels hold a function of it: Gemma scales its embedding by a constant of the graph. */
-const SCALED = { architecture: 'gemma3', widths: [640, 1152, 2560, 3840, 5376] }
 /** Query heads that share their keys: CPU attention takes them together. */
 const SHARING = [1, 2, 3, 4, 5, 6, 7, 8]
+/** Heads that hold no whole number of wide vectors. */
+const SHORT_DIMS = [8, 4]
 const LAYERS = 2 // one of each kind where an architecture alternates
 const CAPACITY = 64
 
@@ -65,8 +65,8 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   const [first] = ARCHITECTURES as readonly [Architecture, ...Architecture[]]
   for (const { name: format } of FORMATS) await walk(device, first, { ...plain, format, bias: true }, FORMAT_COURSE)
   await walk(device, first, { ...plain, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY }, format: 'q4_0' }, { ...MODEL_COURSE, counts: [1] })
-  for (const share of SHARING) {
-    const own = { ...sizes, heads: share * sizes.kvHeads }
+  for (const [share, dim] of [...SHARING.map((each) => [each, sizes.dim] as const), ...SHORT_DIMS.flatMap((each) => [1, 2, 4, 8].map((some) => [some, each] as const))]) {
+    const own = { ...sizes, heads: share * sizes.kvHeads, dim }
     await walk(device, first, { ...plain, sizes: own }, { counts: [1, 33], wants: ['logits'], caches: ['f16', 'f32'] })
   }
   for (const architecture of ARCHITECTURES) {
@@ -79,8 +79,6 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
       }
     }
     if (reasons.length > 1) failed.push(`${architecture.names[0]}: ${reasons.join('; ')}`)
-    if (!architecture.names.includes(SCALED.architecture)) continue
-    for (const width of SCALED.widths) await walk(device, architecture, { ...plain, sizes: { ...sizes, width, vocabulary: CAPACITY } }, { ...FORMAT_COURSE, counts: [1, 2] })
   }
   for (const { record, params } of SELF_TEST) for (const { kernel } of record.work(caps, params).launches) found.set(hashKernel(kernel), kernel)
   await device.close()

@@ -2,6 +2,7 @@
 // has a *.gpu.test.ts beside this file; slow ones have a file of their own, and the others share device.test.ts.
 
 import { openCpu } from '../../src/device/cpu/cpu.ts'
+import { type Level, cpuCaps } from '../../src/device/cpu/level.ts'
 import type { Device } from '../../src/device/device.ts'
 import { metal } from '../../src/device/metal/metal.ts'
 import { openNull } from '../../src/device/null/null.ts'
@@ -9,6 +10,8 @@ import { openReference } from '../../src/device/reference/reference.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { missingGpu } from '../device/missing.ts'
+import { buildTestLibrary } from '../device/native-library.ts'
+import { FORMAT_NAMES, classCases, formatCases, recordCases } from './case.ts'
 
 export interface DeviceLine {
   readonly open: () => Promise<Device>
@@ -27,3 +30,12 @@ export const DEVICES = {
   'metal': { open: () => metal.open(), missing: missingMetal },
   'webgpu': { open: () => webgpu.open(), missing: missingGpu },
 } as const satisfies Record<string, DeviceLine>
+
+/** The cpu device with all kernels of the suite compiled for one instruction set. Kernels that are not in it would run as WASM. */
+export async function nativeLine(level: Level): Promise<DeviceLine> {
+  const caps = cpuCaps({ width: level.width, threads: 2, bufferBytes: 2 ** 30 })
+  const cases = [...[...recordCases().values()].flat(), ...FORMAT_NAMES.flatMap(formatCases), ...classCases()]
+  const kernels = cases.flatMap(({ record, params }) => record.work(caps, params).launches.map(({ kernel }) => kernel))
+  const { folder, missing } = await buildTestLibrary(`conformance-${level.name}`, level, kernels)
+  return { open: () => openCpu({ level: level.name, libraries: folder }), missing: async () => missing }
+}

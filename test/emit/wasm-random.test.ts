@@ -30,6 +30,6 @@ function fault(seed: number): string | undefined {
   return undefined
 }
 
-it(`${KERNELS} random kernels`, { timeout: 10_000 + 100 * KERNELS }, () => {
+it(`${KERNELS} random kernels`, { timeout: 60_000 + 500 * KERNELS }, () => {
   for (let seed = FIRST; seed < FIRST + KERNELS; seed++) expect(fault(seed)).toBeUndefined()
 })

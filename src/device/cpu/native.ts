@@ -52,7 +52,7 @@ export interface FindOptions {
 interface Manifest {
   readonly level: string
   readonly key: string
-  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources`); absent: anything */
+  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources`); not asked of a folder that was given */
   readonly sources?: readonly string[]
   readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>>
 }
@@ -79,7 +79,7 @@ export async function findNative({ level, folder }: FindOptions = {}): Promise<F
   const problems: string[] = []
   for (const place of folder === undefined ? await folders() : [folder]) {
     for (const candidate of candidates) {
-      const found = await tryLoad(koffi, place, candidate)
+      const found = await tryLoad(koffi, place, candidate, folder === undefined)
       if (found.native !== undefined) return found
       problems.push(found.reason)
     }
@@ -126,7 +126,7 @@ export async function hashSources(root: URL): Promise<string> {
 }
 
 /** An empty reason: there is nothing to load. */
-async function tryLoad(koffi: Koffi, folder: string, level: Level): Promise<Found> {
+async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boolean): Promise<Found> {
   const [{ readFile }, { join }] = await Promise.all([import('node:fs/promises'), import('node:path')])
   let manifest: Manifest
   try {
@@ -135,7 +135,7 @@ async function tryLoad(koffi: Koffi, folder: string, level: Level): Promise<Foun
     return { reason: '' }
   }
   running ??= hashSources(new URL('../../', import.meta.url))
-  if (manifest.sources !== undefined && !manifest.sources.includes(await running.catch(() => ''))) {
+  if (strict && !manifest.sources?.includes(await running.catch(() => ''))) {
     return { reason: `the native kernels for ${level.title} are not of these sources: run \`node scripts/setup.js\`` }
   }
   try {
