@@ -14,7 +14,10 @@ const missing = existsSync(join(folder, 'index.json')) ? undefined : `no ${folde
 const index = missing === undefined ? JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')) as { types: Record<string, { cases: Record<string, unknown> }> } : { types: {} }
 
 describe('dequantisation is exact', () => {
-  test.skipIf(missing !== undefined)(`data present (${missing ?? folder})`, () => {})
+  test('there are blocks to decode', ({ skip }) => {
+    if (missing !== undefined) skip(missing)
+    expect(Object.keys(index.types).length).toBeGreaterThan(0)
+  })
   for (const [type, { cases }] of Object.entries(index.types)) {
     for (const name of Object.keys(cases)) {
       const path = join(folder, `${type}.${name}`)

@@ -84,7 +84,7 @@ describe('webgpu', () => {
   })
 
   it('shows the line of a compile error', async () => {
-    const pipelines = new Pipelines(raw, device.caps, () => ({ entry: 'main', text: '@compute @workgroup_size(1)\nfn main() {\n  let x: f32 = 1u;\n}\n' }))
+    const pipelines = new Pipelines(raw, device.caps, () => ({ entry: 'main', workgroup: [1, 1, 1], text: '@compute @workgroup_size(1)\nfn main() {\n  let x: f32 = 1u;\n}\n' }))
     const text = await failure(() => pipelines.compile(scale).program)
     expect(text).toMatch(/^compile-failed: scale: WGSL line 3: .*\n {2}let x: f32 = 1u;/)
     await device.sync() // and it is not reported again

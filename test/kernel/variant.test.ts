@@ -14,7 +14,8 @@ test('one key, one body', () => {
   const add = ({ kernel }: Launch): void => {
     if (kernel.key === undefined) return
     const text = printKernel(kernel)
-    expect(bodies.get(kernel.key) ?? text, kernel.key).toBe(text)
+    const known = bodies.get(kernel.key)
+    if (known !== undefined) expect(`${kernel.key} ${text}`).toBe(`${kernel.key} ${known}`)
     bodies.set(kernel.key, text)
   }
   for (const caps of Object.values(ALL_CAPS)) {
