@@ -136,8 +136,11 @@ FN uint32_t u32_packF16(f32x2 v) { return f32_to_f16(v[0]) | (uint32_t)f32_to_f1
   FN T T##_select(i32x##N m, T a, T b) { return (T)(((i32x##N)a & m) | ((i32x##N)b & ~m)); } \
   FN T T##_min(T a, T b) { return T##_select(b < a, b, a); } \
   FN T T##_max(T a, T b) { return T##_select(b > a, b, a); }
+// Compilers turn a conversion that widens into one load per element: where there are instructions for it, name them below.
+#define WIDENING_LOAD(T, U, N) FN U load_##T##x##N(const void *p) { return __builtin_convertvector(*(const T##x##N##_mem *)p, U); }
+#define WIDENING_LOADS(N) \
+  WIDENING_LOAD(u8, u32x##N, N) WIDENING_LOAD(i8, i32x##N, N) WIDENING_LOAD(u16, u32x##N, N) WIDENING_LOAD(i16, i32x##N, N)
 #define MEMORY(T, U, N) \
-  FN U load_##T##x##N(const void *p) { return __builtin_convertvector(*(const T##x##N##_mem *)p, U); } \
   FN void store_##T##x##N(void *p, U v) { *(T##x##N##_mem *)p = __builtin_convertvector(v, T##x##N##_mem); }
 #define PLAIN_MEMORY(T) \
   FN T load_##T(const void *p) { return *(const T##_mem *)p; } \
@@ -170,6 +173,25 @@ FN uint32_t u32_packF16(f32x2 v) { return f32_to_f16(v[0]) | (uint32_t)f32_to_f1
   BY_ELEMENT(N, i32, div) BY_ELEMENT(N, i32, rem) BY_ELEMENT(N, u32, div) BY_ELEMENT(N, u32, rem) \
   BY_ELEMENT1(N, i32, popcount) BY_ELEMENT1(N, u32, popcount)
 WIDTH(2) WIDTH(4) WIDTH(8) WIDTH(16)
+
+// ---- narrow integers in memory
+WIDENING_LOADS(2) WIDENING_LOADS(4)
+#ifdef __AVX2__
+FN u32x8 load_u8x8(const void *p) { return (u32x8)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+FN i32x8 load_i8x8(const void *p) { return (i32x8)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+FN u32x8 load_u16x8(const void *p) { return (u32x8)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)); }
+FN i32x8 load_i16x8(const void *p) { return (i32x8)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)p)); }
+#else
+WIDENING_LOADS(8)
+#endif
+#ifdef __AVX512F__
+FN u32x16 load_u8x16(const void *p) { return (u32x16)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+FN i32x16 load_i8x16(const void *p) { return (i32x16)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+FN u32x16 load_u16x16(const void *p) { return (u32x16)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)); }
+FN i32x16 load_i16x16(const void *p) { return (i32x16)_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)p)); }
+#else
+WIDENING_LOADS(16)
+#endif
 
 // ---- sums and largest elements, by halves
 #define ACROSS(S, T) \
@@ -246,10 +268,17 @@ HALF_MEMORY(2)
 #ifdef __F16C__
 FN f32x4 load_f16x4(const void *p) { return (f32x4)_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)p)); }
 FN f32x8 load_f16x8(const void *p) { return (f32x8)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+#ifdef __AVX512F__
+FN f32x16 load_f16x16(const void *p) { return (f32x16)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+FN void store_f16x16(void *p, f32x16 v) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)v, 0)); }
+#else
 FN f32x16 load_f16x16(const void *p) { return JOIN8(load_f16x8(p), load_f16x8((const uint16_t *)p + 8)); }
+#endif
 FN void store_f16x4(void *p, f32x4 v) { _mm_storel_epi64((__m128i *)p, _mm_cvtps_ph((__m128)v, 0)); }
 FN void store_f16x8(void *p, f32x8 v) { _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph((__m256)v, 0)); }
+#ifndef __AVX512F__
 FN void store_f16x16(void *p, f32x16 v) { store_f16x8(p, LOW8(v)); store_f16x8((uint16_t *)p + 8, HIGH8(v)); }
+#endif
 #else
 HALF_MEMORY(4) HALF_MEMORY(8) HALF_MEMORY(16)
 #endif

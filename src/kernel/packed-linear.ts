@@ -34,6 +34,7 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
     const factorStart = k.let('factorStart', tiles.mul(tileWords))
     const offsetStart = k.let('offsetStart', factorStart.add(factorStart.shr(3)))
+    const minusStart = k.let('minusStart', offsetStart.add(factorStart.shr(2)))
     k.for({ name: 'tile', to: tiles }, (tileId) => {
       const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
       k.for({ name: 'b', to: p.blocks }, (b) => {
@@ -42,16 +43,18 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
         const words = k.let('words', tileId.mul(tileWords).add(b.mul(blockWords * columns)))
         const factors = k.let('factors', factorStart.add(words.shr(3)))
         const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
+        const minuses = k.let('minuses', minusStart.add(words.shr(3)))
         const tile: Tile = {
           width,
           sums,
           quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width) as never,
-          bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
+          bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width).as('i32').to('f32') as never,
           signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
           halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width).to('f32') as never,
           activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
           scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
           sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),
+          minusSum: (column, at, plus) => p.floats.at(minuses.add(at.mul(columns)).add(plus * columns + column)),
         }
         packed.multiply(k, tile)
       })

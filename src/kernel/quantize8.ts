@@ -1,6 +1,7 @@
 // Activations as int8 for the packed layouts: blocks of 32 with one scale, and the scaled sum of each 16. Columns (rows of x) lie side
 // by side in tiles, so that a kernel that takes `columns` of them at a time finds what it needs next to each other:
-// words [tile][k / 4][columns], then scales [tile][k / 32][columns], then sums [tile][k / 16][columns].
+// words [tile][k / 4][columns], then scales [tile][k / 32][columns], sums [tile][k / 16][columns], and minus the sums of 32
+// [tile][k / 32][columns].
 
 import type { Caps } from '../base/caps.ts'
 import type { Width } from '../base/dtype.ts'
@@ -26,7 +27,7 @@ export function tileColumns({ width }: Caps, n: number): number {
 /** Words that hold n quantised rows of k on any device. */
 export function quantizedWords(n: number, k: number): number {
   const columns = n === 1 ? 1 : Math.ceil(n / MOST_COLUMNS) * MOST_COLUMNS
-  return columns * (k / 4 + k / 32 + k / 16)
+  return columns * (k / 4 + k / 32 + k / 16 + k / 32)
 }
 
 export const quantize8: KernelRecord<Quantize8Params> = {
@@ -54,6 +55,7 @@ function work(caps: Caps, { n, k: inner }: Quantize8Params): Work {
     const first = k.let('first', k.workgroupId.x.mul(BLOCKS))
     const scalesStart = k.let('scalesStart', p.tiles.mul(p.rowBlocks).mul(8).mul(p.columns))
     const sumsStart = k.let('sumsStart', scalesStart.add(p.tiles.mul(p.rowBlocks).mul(p.columns)))
+    const minusStart = k.let('minusStart', sumsStart.add(p.tiles.mul(p.rowBlocks).mul(2).mul(p.columns)))
     k.for({ name: 'b', from: first, to: first.add(BLOCKS).min(p.blocks) }, (b) => {
       const values = Array.from({ length: 8 }, (_, i) => p.x.load(b.mul(32).add(4 * i), 4))
       const top = k.let('top', values.map((four) => four.abs()).reduce((a, c) => a.max(c)).hmax())
@@ -68,7 +70,9 @@ function work(caps: Caps, { n, k: inner }: Quantize8Params): Work {
       quants.forEach((four, i) => put(0, 8, i, four.packI8()))
       put(scalesStart, 1, 0, scale.as('u32'))
       const sumOf = (fours: readonly Value<'i32x4'>[]): Value<'f32'> => fours.reduce((a, c) => a.add(c)).hsum().to('f32').mul(scale)
-      for (const half of [0, 1]) put(sumsStart, 2, half, sumOf(quants.slice(4 * half, 4 * half + 4)).as('u32'))
+      const sums = [0, 1].map((half) => k.let('sum', sumOf(quants.slice(4 * half, 4 * half + 4))))
+      sums.forEach((sum, half) => put(sumsStart, 2, half, sum.as('u32')))
+      put(minusStart, 1, 0, sums[0]!.add(sums[1]!).neg().as('u32'))
     })
   })
   const rowBlocks = inner / ACTIVATION_BLOCK
@@ -91,6 +95,7 @@ function define({ x }: Arrays, { n, k }: Quantize8Params): Arrays {
       const sum = bytes.subarray(32 * b + 16 * half, 32 * b + 16 * half + 16).reduce((total, q) => total + q, 0)
       floats[9 * blocks + 2 * b + half] = sum * scale
     }
+    floats[11 * blocks + b] = -Math.fround(floats[9 * blocks + 2 * b]! + floats[9 * blocks + 2 * b + 1]!)
   }
   return { y: words }
 }

@@ -53,8 +53,8 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
         }
         const d = k.let('d', format.scales(k, tile, group))
         columns.forEach((sum, column) => {
-          const both = tile.sum(column, zero, 0).add(tile.sum(column, zero, 1)).mul(-bias)
-          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column, zero, 0), width), spread(both, width))
+          const offset = tile.minusSum(column, zero, 0).mul(bias)
+          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column, zero, 0), width), spread(offset, width))
           sum.set(scaled.fma(d, sum.get()))
         })
       })

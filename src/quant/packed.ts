@@ -1,7 +1,7 @@
 // A second layout of weights, for processors that multiply int8 in vectors: sixteen rows side by side, so that the lanes of a
 // register are rows and no sum runs across lanes. A word of the quants stream holds four weights of one row, sixteen words
 // (64 bytes) the same four places of sixteen rows. Scales go in a stream of their own behind the quants of their rows.
-// Activations are int8 too: blocks of 32 with one scale, and the scaled sums of each 16, which serve the formats' minimums.
+// Activations are int8 too: blocks of 32 with one scale, and the scaled sums of each 16 and 32, which serve the formats' minimums.
 //
 // A format brings how a row is taken apart (`pack`) and how a block is multiplied (`multiply`); kernel/ has the loops.
 
@@ -51,6 +51,8 @@ export interface Tile {
   /** scale of the 32 activations, and scaled sum of the 16, with this number within the block */
   scale(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
   sum(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
+  /** minus the scaled sum of the 32 with this number within the block */
+  minusSum(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
 }
 
 /** A vector of rows being summed. Its width varies with the target; TypeScript is told 16 throughout. */

@@ -96,8 +96,7 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
             for (const half of [0, 1]) {
               const scaled = dots[column]![half]!.to('f32').mul(factors[half]!)
               total = scaled.fma(spread(tile.scale(column, pair.mul(2), half), width), total)
-              const both = tile.sum(column, pair.mul(4), 2 * half).add(tile.sum(column, pair.mul(4), 2 * half + 1))
-              total = minimums[half]!.fma(spread(both.neg(), width), total)
+              total = minimums[half]!.fma(spread(tile.minusSum(column, pair.mul(2), half), width), total)
             }
             sum.set(total)
           })
