@@ -34,6 +34,7 @@ struct ingot_pool {
   _Alignas(LINE) _Atomic uint32_t arrived; // threads at the barrier
   _Alignas(LINE) _Atomic uint32_t opened;  // how often it has opened
   _Alignas(LINE) _Atomic uint32_t stop;
+  _Alignas(LINE) _Atomic uint64_t patience; // nanoseconds that a thread looks out for the others before it sleeps
   struct worker workers[];
 };
 
@@ -44,7 +45,12 @@ static void meet(ingot_pool *pool) {
   if (pool->threads == 1) return;
   const uint32_t opened = atomic_load_explicit(&pool->opened, memory_order_acquire);
   if (atomic_fetch_add(&pool->arrived, 1) + 1 < pool->threads) {
-    waker_wait(&pool->waker, &pool->opened, opened, MEET_NANOSECONDS);
+    // Who looked long and had to sleep after all shares the core with somebody: look less next time. Else more again.
+    const uint64_t patience = atomic_load_explicit(&pool->patience, memory_order_relaxed);
+    const bool slept = waker_wait(&pool->waker, &pool->opened, opened, patience);
+    const uint64_t next = slept ? patience / 2 : patience + patience / 8;
+    const uint64_t bounded = next < LEAST_PATIENCE ? LEAST_PATIENCE : next > MOST_PATIENCE ? MOST_PATIENCE : next;
+    if (bounded != patience) atomic_store_explicit(&pool->patience, bounded, memory_order_relaxed);
     return;
   }
   atomic_store(&pool->arrived, 0);
@@ -63,12 +69,15 @@ static void work(const ingot_command *command, uint64_t begin, uint64_t end, voi
   }
 }
 
-static void take_chunks(ingot_command *command, void *scratch) {
-  const uint64_t total = command->total, chunk = command->chunk;
+// Each thread first takes one long run, so that it reads memory in one stream; the rest goes in chunks to whoever is free.
+static void take_chunks(ingot_command *command, uint32_t threads, void *scratch) {
+  const uint64_t total = command->total, chunk = command->chunk, run = total * 3 / 4 / threads / chunk * chunk;
   for (;;) {
-    const uint64_t begin = atomic_fetch_add_explicit(&command->next, chunk, memory_order_relaxed);
+    const uint64_t turn = atomic_fetch_add_explicit(&command->next, 1, memory_order_relaxed);
+    const uint64_t begin = turn < threads ? turn * run : threads * run + (turn - threads) * chunk;
+    const uint64_t length = turn < threads ? run : chunk;
     if (begin >= total) return;
-    work(command, begin, total - begin < chunk ? total : begin + chunk, scratch);
+    if (length > 0) work(command, begin, total - begin < length ? total : begin + length, scratch);
   }
 }
 
@@ -78,7 +87,7 @@ static void walk(ingot_pool *pool, uint32_t number) {
   void *scratch = pool->scratch + number * pool->scratch_stride;
   for (uint32_t i = 0; i < plan->count; i++) {
     if (commands[i].barrier) meet(pool);
-    if (!atomic_load_explicit(&plan->cancel, memory_order_relaxed)) take_chunks(&commands[i], scratch);
+    if (!atomic_load_explicit(&plan->cancel, memory_order_relaxed)) take_chunks(&commands[i], pool->threads, scratch);
   }
   meet(pool);
 }
@@ -113,6 +122,7 @@ uint64_t ingot_pool_create(uint32_t threads) {
   if (pool == NULL) return 0;
   memset(pool, 0, bytes);
   pool->threads = threads;
+  atomic_init(&pool->patience, MOST_PATIENCE);
   waker_init(&pool->waker);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

@@ -26,7 +26,7 @@ typedef struct {
   uint64_t uniforms;   // dispatch
   uint32_t grid[3];    // dispatch
   uint32_t unused;
-  _Alignas(64) _Atomic uint64_t next; // the first that nobody has taken
+  _Alignas(64) _Atomic uint64_t next; // turns taken so far
   uint8_t rest[56];
 } ingot_command;
 

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -16,8 +17,10 @@
 
 // Waiting for work: long enough to bridge the gap between the steps of a decoding model, too short to show in a list of processes.
 #define IDLE_NANOSECONDS 80000
-// Waiting for the other threads of a plan: longer means that one of them does not run, and may want this very core.
-#define MEET_NANOSECONDS 15000
+// Waiting for the other threads of a plan. Waking a sleeper costs more than most kernels take; but longer may mean that the other does
+// not run, and wants this very core. So patience goes up and down between these (runtime.c).
+#define LEAST_PATIENCE 10000
+#define MOST_PATIENCE 1000000
 #define LOOKS_PER_CLOCK 32
 
 typedef struct {
@@ -63,16 +66,17 @@ static void sleep_while(waker *w, _Atomic uint32_t *word, uint32_t old) {
   atomic_fetch_sub(&w->sleepers, 1);
 }
 
-// Returns once `word` is not `old`; looks at it for about `spin` nanoseconds before it sleeps.
-static inline void waker_wait(waker *w, _Atomic uint32_t *word, uint32_t old, uint64_t spin) {
-  if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+// Returns once `word` is not `old`; looks at it for about `spin` nanoseconds before it sleeps. True if it slept.
+static inline bool waker_wait(waker *w, _Atomic uint32_t *word, uint32_t old, uint64_t spin) {
+  if (atomic_load_explicit(word, memory_order_acquire) != old) return false;
   for (const uint64_t end = spin > 0 ? nanoseconds() + spin : 0; spin > 0 && nanoseconds() < end;) {
     for (int look = 0; look < LOOKS_PER_CLOCK; look++) {
-      if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+      if (atomic_load_explicit(word, memory_order_acquire) != old) return false;
       relax();
     }
   }
   sleep_while(w, word, old);
+  return true;
 }
 
 static inline void waker_wake(waker *w, _Atomic uint32_t *word) {
