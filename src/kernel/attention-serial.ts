@@ -73,7 +73,7 @@ function scoreBlock(
       const keys = rows.map((row) => k.let('key', key(row.add(d))))
       dots.forEach((pair, h) => {
         const query = k.let('query', q.load(start.add(dim.mul(h)).add(d), width) as never as Vec)
-        pair.forEach((dot, i) => dot.set((dot.get() as never as Vec).add(query.mul(keys[i]!)) as never))
+        pair.forEach((dot, i) => dot.set(query.fma(keys[i]!, dot.get() as never as Vec) as never))
       })
     })
     dots.forEach((pair, h) => pair.forEach((dot, i) => scores.set(j.add(h * BLOCK + i), finish(dot.get().hsum()))))
@@ -108,7 +108,7 @@ function blendBlock(k: Scope, { width, together, first, count, dim, value, score
       k.var('total', (result.load(d.add(h * MOST_DIM), width) as never as Vec).mul(decay.at(h))))
     k.for({ name: 'j', to: count }, (j) => {
       const values = k.let('values', value(first.add(j.mul(dim)).add(d)))
-      totals.forEach((total, h) => total.set(total.get().add(values.mul(scores.at(j.add(h * BLOCK))))))
+      totals.forEach((total, h) => total.set(values.fma(scores.at(j.add(h * BLOCK)), total.get())))
     })
     totals.forEach((total, h) => result.store(d.add(h * MOST_DIM), total.get() as never))
   })
