@@ -50,6 +50,14 @@ async function findCompiler() {
   return undefined
 }
 
+/** The level that this machine will most likely use; the library asks the processor itself when it is loaded. */
+function bestLevel(/** @type {string[]} */ names) {
+  const info = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8') : ''
+  const can = (/** @type {string} */ name) =>
+    ({ avx512: /avx512_?vnni/.test(info), avx2: /\bavx2\b/.test(info) || process.platform === 'darwin', dotprod: /asimddp/.test(info) || process.platform === 'darwin' })[name] ?? true
+  return names.find(can)
+}
+
 /** Runs the tasks with as many at a time as there are cores. */
 async function inParallel(/** @type {(() => Promise<void>)[]} */ tasks) {
   const queue = [...tasks]
@@ -139,7 +147,8 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
 
 /**
  * Builds the libraries of this architecture when something has changed.
- * @param {{ force?: boolean, only?: string, log?: (line: string) => void }} [options] `only`: the name of one level
+ * @param {{ force?: boolean, only?: string, log?: (line: string) => void }} [options] `only`: the name of one level, or `best` for
+ *   the one that this machine will use
  * @returns {Promise<{ built: boolean, path?: string, reason?: string }>} `path` is absent when there is no library to load;
  *   `reason` then says why
  */
@@ -151,12 +160,14 @@ export async function buildNative({ force = false, only = undefined, log = (line
   const folder = join(root, 'build', 'native')
   const load = (/** @type {string} */ path) => import(pathToFileURL(join(distFolder, path)).href)
   const { LEVELS, cpuCaps } = await load('device/cpu/level.js')
-  const levels = LEVELS.filter(({ arch, name }) => arch === process.arch && (only === undefined || name === only))
+  const ours = LEVELS.filter(({ arch }) => arch === process.arch)
+  const levels = only === undefined ? ours : ours.filter(({ name }) => name === (only === 'best' ? bestLevel(ours.map((level) => level.name)) : only))
   if (levels.length === 0) return { built: false, reason: `no instruction set to build for on ${process.arch}` }
-  const stampPath = join(folder, 'stamp')
-  const wanted = sha(hashFolder(distFolder, /\.js$/), hashFolder(join(root, 'src'), /\.ts$/), hashFolder(nativeFolder, /\.[ch]$/), readFileSync(script), compiler.version, levels.map(({ name }) => name).join())
+  const stampPath = join(folder, only === undefined ? 'stamp' : `stamp-${levels[0].name}`)
+  const wanted = sha(hashFolder(distFolder, /\.js$/), hashFolder(join(root, 'src'), /\.ts$/), hashFolder(nativeFolder, /\.[ch]$/), readFileSync(script), compiler.version)
   const first = join(folder, `libingot-${levels[0].name}.so`)
-  if (!force && existsSync(stampPath) && readFileSync(stampPath, 'utf8') === wanted && existsSync(first)) return { built: false, path: first }
+  const stamped = (/** @type {string} */ path) => existsSync(path) && readFileSync(path, 'utf8') === wanted
+  if (!force && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp')))) return { built: false, path: first }
 
   const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
     load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js'), load('device/cpu/native.js'),

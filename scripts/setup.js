@@ -19,10 +19,12 @@ const OLDEST_NODE = [20, 19]
 const HOPELESS = /EUSAGE|ENOTFOUND|EAI_AGAIN|ECONNREFUSED/
 const ERROR_LINES = 40 // of npm's output; the rest is usage
 
+/** Before `npm start` only what this machine will run is built; tests want every instruction set, and the software Metal. */
+const starting = process.env.npm_lifecycle_event === 'prestart'
 /** The native parts: each script exports a function that builds what is stale and says what it did. */
 const NATIVE = [
-  { script: 'build-soft-metal.js', build: 'buildSoftMetal', what: 'soft-metal (Metal in software, for tests)' },
-  { script: 'build-native.js', build: 'buildNative', what: 'the native CPU library' },
+  ...(starting ? [] : [{ script: 'build-soft-metal.js', build: 'buildSoftMetal', what: 'soft-metal (Metal in software, for tests)', options: {} }]),
+  { script: 'build-native.js', build: 'buildNative', what: 'the native CPU library', options: starting ? { only: 'best' } : {} },
 ]
 
 class SetupError extends Error {}
@@ -138,10 +140,10 @@ async function buildNativeParts() {
     say(`no C++ compiler found; skipping ${parts.map(({ what }) => what).join(' and ')}`)
     return
   }
-  for (const { script, build, what } of parts) {
+  for (const { script, build, what, options } of parts) {
     try {
       const module = await import(pathToFileURL(at('scripts', script)).href)
-      const { built, path, reason } = await module[build]({ force: false })
+      const { built, path, reason } = await module[build]({ force: false, ...options })
       if (!built && path === undefined) say(`skipping ${what}: ${reason}`)
     } catch (error) {
       say(`skipping ${what}: ${error instanceof Error ? error.message : String(error)}`)
