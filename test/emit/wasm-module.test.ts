@@ -95,11 +95,14 @@ describe('a built module', () => {
     expect(got).toEqual(wanted)
   })
 
-  it.skipIf(!features.relaxedDot)('adds relaxed dot products (skipped: engine lacks it or gets it wrong)', () => {
-    const { got, wanted } = runDot((f, first) => {
+  it('adds relaxed dot products, where detection says that the engine does it right', () => {
+    const run = () => runDot((f, first) => {
       f.v128Const('i32x4', first).emit('i32x4.relaxed_dot_i8x16_i7x16_add_s')
     })
-    expect(got).toEqual(wanted)
+    if (!features.relaxed) return expect(run).toThrow()
+    const { got, wanted } = run()
+    // V8 of Node 20 drops the sum in its baseline compiler: then detection must have seen it.
+    return expect(features.relaxedDot ? got : features.relaxedDot).toEqual(features.relaxedDot ? wanted : false)
   })
 
   it('branches, calls, keeps globals and data', () => {
