@@ -319,7 +319,8 @@ class Writer implements Speaker {
       const other = isTarget(left) ? right : isTarget(right) && value.op !== 'sub' && value.op !== 'div' ? left : undefined
       if (other !== undefined) return this.#line(`${target} ${operator} ${this.say(other, widthOf(value.dtype) === 1 ? BARE : {}).text};`)
     }
-    this.#line(`${target} = ${this.say(value).text};`)
+    const { text } = this.say(value)
+    if (text !== target) this.#line(`${target} = ${text};`) // a cast that changes nothing may leave `x = x`, which compilers complain about
   }
 
   #for(statement: Node): void {

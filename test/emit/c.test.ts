@@ -1,11 +1,21 @@
 // C: what is written, that it compiles without warnings everywhere, and that it computes what the interpreter says.
 import { describe, expect, it } from 'vitest'
 import { emitC, scratchBytes } from '../../src/emit/c.ts'
+import { buffer, kernel } from '../../src/ir/author.ts'
 import { COMPILERS, MARCHES, build, canRun, compile } from './c-build.ts'
 import { axpy, corners, dotRow, reduce } from './sample.ts'
 import { cases, dispatchOf, oracle, readable } from './sample-data.ts'
 
 describe('C', () => {
+  it('does not assign a variable to itself', () => {
+    const same = kernel('same', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') } }, ({ x, y }, k) => {
+      const v = k.var('v', x.load(0, 8))
+      v.set(v.get().abs()) // of unsigned numbers: nothing to do
+      y.store(0, v.get())
+    })
+    expect(emitC(same).text).not.toMatch(/\b(\w+) = \1;/)
+  })
+
   it('is the same every time', () => expect(emitC([axpy, corners]).text).toBe(emitC([axpy, corners]).text))
   it('16 lanes of packed dot products', () => expect(emitC(dotRow).text).toMatchInlineSnapshot(`
     "#include "prelude.h"
