@@ -3,7 +3,7 @@
 
 import { stat } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { DEVICES } from '../device/open.ts'
+import { DEVICES, NOT_YET } from '../device/open.ts'
 import type { GenerateOptions } from '../llm/generation.ts'
 import { type LoadOptions, type Model, load } from '../llm/model.ts'
 import { Failure } from './failure.ts'
@@ -32,7 +32,8 @@ export function addModelOptions(command: Command, { device = true } = {}): Comma
 /** A device that Ingot has, or a line that lists them. */
 export function deviceName(text: string): string {
   if (DEVICE_NAMES.includes(text)) return text
-  throw new InvalidArgumentError(`It must be one of ${DEVICE_NAMES.join(', ')}.`)
+  const why = NOT_YET.includes(text.toLowerCase()) ? `${text} is not supported yet. ` : ''
+  throw new InvalidArgumentError(`${why}It must be one of ${DEVICE_NAMES.join(', ')}.`)
 }
 
 export interface SampleFlags {

@@ -27,7 +27,7 @@ export const DEVICES: readonly DeviceLine[] = [
 ]
 
 /** Names that users try and Ingot does not have. */
-const NOT_YET: readonly string[] = ['cuda', 'rocm', 'vulkan', 'directml']
+export const NOT_YET: readonly string[] = ['cuda', 'rocm', 'vulkan', 'directml']
 
 export interface Attempt {
   readonly name: string

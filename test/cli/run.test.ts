@@ -66,6 +66,7 @@ describe('mistakes', () => {
     [['run', 'MODEL', '-p', 'a', '--stop', ''], /empty/],
     [['run', 'MODEL', '-p', 'a', '--ctx', '0'], /from 1/],
     [['run', 'MODEL', '-p', 'a', '--device', 'toaster'], /one of auto.*cpu/],
+    [['run', 'MODEL', '-p', 'a', '--device', 'cuda'], /cuda is not supported yet.*one of auto/],
     [['run', 'MODEL', '-p', 'a', '--cache-type', 'q9'], /f16, f32/],
     [['run', 'MODEL', '-p', 'a', '--prompt-tokens', '1'], /exclude each other/],
     [['run', 'MODEL', '--prompt-tokens', '1,x'], /'1,x' is invalid/],
