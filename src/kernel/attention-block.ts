@@ -5,8 +5,8 @@
 import type { Caps } from '../base/caps.ts'
 import { type Readable, type Scope, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { LOWEST, UNIFORMS, cacheOf, capped, nameOf, seen, seenByAny, uniformsOf } from './attention-gpu.ts'
-import type { AttentionParams } from './attention-params.ts'
+import { UNIFORMS, cacheOf, nameOf, seenByAny, uniformsOf } from './attention-gpu.ts'
+import { type AttentionParams, LOWEST, capped, seen } from './attention-params.ts'
 import type { Work } from './record.ts'
 
 /** lanes that share two rows */

@@ -7,8 +7,8 @@ import type { Caps } from '../base/caps.ts'
 import { type Scope, buffer, kernel } from '../ir/author.ts'
 import type { Kernel } from '../ir/kernel.ts'
 import type { Value } from '../ir/value.ts'
-import { LOWEST, UNIFORMS, cacheOf, capped, nameOf, seen, uniformsOf } from './attention-gpu.ts'
-import type { AttentionParams } from './attention-params.ts'
+import { UNIFORMS, cacheOf, nameOf, uniformsOf } from './attention-gpu.ts'
+import { type AttentionParams, LOWEST, capped, seen } from './attention-params.ts'
 import type { Work } from './record.ts'
 
 /** largest number of rows that this form is meant for */

@@ -1,12 +1,9 @@
-// What the GPU forms of attention share: which keys a row sees, the cap on scores, caches read four elements at a time. Sizes that
+// What the GPU forms of attention share: the keys that several rows see, caches read four elements at a time. Sizes that
 // shape the code are constants of the kernels. Knows no form.
 
-import { type LaneScope, type Readable, type Scope, buffer, uniform } from '../ir/author.ts'
+import { type Readable, type Scope, buffer, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import type { AttentionParams } from './attention-params.ts'
-
-/** Below every score; finite, so that differences of two of them are no NaN. */
-export const LOWEST = -1e30
+import { type AttentionParams, seen } from './attention-params.ts'
 
 /** The uniforms of every form. */
 export const UNIFORMS = {
@@ -15,15 +12,6 @@ export const UNIFORMS = {
 
 export function uniformsOf({ heads, kvHeads, capacity, window, scale, softcap }: AttentionParams): Record<keyof typeof UNIFORMS, number> {
   return { heads, group: heads / kvHeads, capacity, window, scale, softcap }
-}
-
-/** The first and last key that the row at this position sees. */
-export function seen<U extends Uniformity>(
-  position: Value<'u32', U>, { capacity, window }: { capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
-): { first: Value<'u32', U>; last: Value<'u32', U> } {
-  const last = position.min(capacity.sub(1)) as Value<'u32', U>
-  const hidden = last.add(1).sub(window.min(last.add(1))) as Value<'u32', U>
-  return { first: window.gt(0).select(hidden, 0) as Value<'u32', U>, last }
 }
 
 /** The keys that any of the rows from `row` to `end` (at least one) sees. */
@@ -39,11 +27,6 @@ export function seenByAny(
     to.set(to.get().max(other.last.add(1)))
   })
   return { from: from.get() as Value<'u32', 'uniform'>, to: to.get() as Value<'u32', 'uniform'> }
-}
-
-/** A score, or several, with the model's cap, if it has one: written into the kernel only then, since tanh is dear. */
-export function capped<D extends 'f32' | 'f32x4'>(k: LaneScope, score: Value<D>, params: AttentionParams, softcap: Value<'f32'>): Value<D> {
-  return params.softcap > 0 ? k.let('score', score.div(softcap as never).tanh().mul(softcap as never)) : score
 }
 
 /** Part of a kernel's name: what its code depends on. */

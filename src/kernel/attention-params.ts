@@ -1,6 +1,6 @@
 // What all forms of attention share: parameters, buffers, where a workgroup's head and row are, and the softcap.
 
-import { type Readable, type Scope, buffer, uniform } from '../ir/author.ts'
+import { type LaneScope, type Readable, type Scope, buffer, uniform } from '../ir/author.ts'
 import type { Kernel } from '../ir/kernel.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
 import type { Work } from './record.ts'
@@ -20,6 +20,9 @@ export interface AttentionParams {
   /** scores become cap * tanh(score / cap); 0: none */
   readonly softcap: number
 }
+
+/** Below every score; finite, so that differences of two of them are no NaN. */
+export const LOWEST = -1e30
 
 /** Parameters of a kernel whose caches have this storage. */
 export const attentionParams = <T extends 'f32' | 'u32'>(storage: T) => ({
@@ -63,7 +66,16 @@ export function locate(k: Scope, p: { positions: Readable<'u32', 'uniform'>; hea
   }
 }
 
-export function cap(score: Value<'f32'>, softcap: Value<'f32'>): Value<'f32'> {
-  const capped = score.div(softcap.max(1e-30)).tanh().mul(softcap)
-  return softcap.gt(0).select(capped, score)
+/** The first and last key that the row at this position sees. */
+export function seen<U extends Uniformity>(
+  position: Value<'u32', U>, { capacity, window }: { capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
+): { first: Value<'u32', U>; last: Value<'u32', U> } {
+  const last = position.min(capacity.sub(1)) as Value<'u32', U>
+  const hidden = last.add(1).sub(window.min(last.add(1))) as Value<'u32', U>
+  return { first: window.gt(0).select(hidden, 0) as Value<'u32', U>, last }
+}
+
+/** A score, or several, with the model's cap, if it has one: written into the kernel only then, since tanh is dear. */
+export function capped<D extends 'f32' | 'f32x4' | 'f32x16'>(k: LaneScope, score: Value<D>, params: AttentionParams, softcap: Value<'f32'>): Value<D> {
+  return params.softcap > 0 ? k.let('score', score.div(softcap as never).tanh().mul(softcap as never)) : score
 }

@@ -3,7 +3,7 @@
 
 import type { Caps } from '../base/caps.ts'
 import { kernel } from '../ir/author.ts'
-import { type AttentionParams, attentionParams, cap, launchAttention, locate, pairs } from './attention-params.ts'
+import { type AttentionParams, attentionParams, capped, launchAttention, locate, pairs } from './attention-params.ts'
 import { combineLanes } from './lanes.ts'
 import type { Work } from './record.ts'
 
@@ -13,7 +13,7 @@ const BLOCK = 64
 export function attentionRow(caps: Caps, params: AttentionParams): Work {
   const lanes = BLOCK
   const owned = Math.ceil(params.headDim / 2 / lanes) // pairs of dimensions per lane
-  const written = kernel(`attention_${params.type}${owned > 1 ? `_d${owned * lanes * 2}` : ''}`, {
+  const written = kernel(`attention_${params.type}${params.softcap > 0 ? '_cap' : ''}${owned > 1 ? `_d${owned * lanes * 2}` : ''}`, {
     params: attentionParams(params.type === 'f16' ? 'u32' : 'f32'), workgroup: [lanes], ...(caps.subgroup > 0 ? { subgroup: caps.subgroup } : {}),
   }, (p, k) => {
     const combine = combineLanes(k, caps, lanes)
@@ -29,7 +29,7 @@ export function attentionRow(caps: Caps, params: AttentionParams): Work {
         const dot = inner.var('dot', k.const('f32', 0).splat(2))
         const row = inner.let('keyRow', cache.add(j).mul(half))
         inner.for({ name: 'd', to: half }, (d) => dot.set(dot.get().add(key(row.add(d)).mul(p.q.load(start.add(d.mul(2)), 2)))))
-        score.set(cap(dot.get().hsum().mul(p.scale), p.softcap))
+        score.set(capped(inner, dot.get().hsum().mul(p.scale), params, p.softcap))
       })
       const best = k.let('best', combine('max', score.get()).max(top.get()))
       const weight = k.let('weight', score.get().sub(best).exp())

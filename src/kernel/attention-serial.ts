@@ -5,7 +5,7 @@ import type { Caps } from '../base/caps.ts'
 import type { Width } from '../base/dtype.ts'
 import { type Readable, type Scope, type Shared, buffer, kernel } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { type AttentionParams, attentionParams, cap, locate } from './attention-params.ts'
+import { type AttentionParams, attentionParams, capped, locate } from './attention-params.ts'
 import type { Work } from './record.ts'
 
 /** keys of a block */
@@ -23,7 +23,7 @@ export function attentionSerial(caps: Caps, params: AttentionParams): Work {
   const together = headsTogether(caps, heads / kvHeads, kvHeads * rows)
   const written = kernel(`attention_${type}_v${width}_h${together}`, {
     params: { ...attentionParams('f32'), keys: buffer(type, 'read'), values: buffer(type, 'read') },
-    variant: `${width} ${together}`,
+    variant: `${width} ${together}${softcap > 0 ? ' cap' : ''}`,
   }, (p, k) => {
     const scratch = {
       scores: k.shared('scores', 'f32', together * BLOCK), result: k.shared('result', 'f32', together * MOST_DIM),
@@ -41,7 +41,7 @@ export function attentionSerial(caps: Caps, params: AttentionParams): Work {
     k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
       const count = k.let('count', to.sub(block).min(BLOCK))
       const first = k.let('firstRow', cache.add(block).mul(p.dim))
-      scoreBlock(k, { width, together, start, first, count, dim: p.dim, q: p.q, key, scores: scratch.scores }, (dot) => cap(dot.mul(p.scale), p.softcap))
+      scoreBlock(k, { width, together, start, first, count, dim: p.dim, q: p.q, key, scores: scratch.scores }, (dot) => capped(k, dot.mul(p.scale), params, p.softcap))
       k.for({ name: 'h', to: together }, (h) => weighBlock(k, h, width, scratch))
       blendBlock(k, { width, together, first, count, dim: p.dim, value, ...scratch })
     })

@@ -6,8 +6,8 @@
 import type { Caps } from '../base/caps.ts'
 import { type Scope, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
-import { LOWEST, UNIFORMS, capped, nameOf, seen, uniformsOf } from './attention-gpu.ts'
-import type { AttentionParams } from './attention-params.ts'
+import { UNIFORMS, nameOf, uniformsOf } from './attention-gpu.ts'
+import { type AttentionParams, LOWEST, capped, seen } from './attention-params.ts'
 import type { Work } from './record.ts'
 
 const SIDE = 8
