@@ -5,7 +5,7 @@ import type { Caps } from '../base/caps.ts'
 import type { Width } from '../base/dtype.ts'
 import { type LaneScope, type Readable, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { PACKED_ROWS, type Sum, type Tile, packedGroupBytes } from '../quant/packed.ts'
+import { PACKED_ROWS, type Packed, type Sum, type Tile, packedGroupBytes, runOf } from '../quant/packed.ts'
 import type { LinearParams } from './linear-params.ts'
 import { tileColumns } from './quantize8.ts'
 import type { Work } from './record.ts'
@@ -29,7 +29,6 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
   }, (p, k) => {
     const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS))
     const start = k.let('start', k.workgroupId.x.mul(p.groupWords))
-    const scalesStart = k.let('scalesStart', start.add(p.blocks.mul(quantWords)).mul(4)) // in bytes
     const tileWords = k.let('tileWords', p.blocks.mul(blockWords * columns)) // words of one tile of x
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
     const factorStart = k.let('factorStart', tiles.mul(tileWords))
@@ -37,26 +36,31 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
     const minusStart = k.let('minusStart', offsetStart.add(factorStart.shr(2)))
     k.for({ name: 'tile', to: tiles }, (tileId) => {
       const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
-      k.for({ name: 'b', to: p.blocks }, (b) => {
-        const quants = k.let('quants', start.add(b.mul(quantWords)))
-        const scales = k.let('scales', scalesStart.add(b.mul(packed.scaleBytes)))
-        const words = k.let('words', tileId.mul(tileWords).add(b.mul(blockWords * columns)))
-        const factors = k.let('factors', factorStart.add(words.shr(3)))
-        const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
-        const minuses = k.let('minuses', minusStart.add(words.shr(3)))
-        const tile: Tile = {
-          width,
-          sums,
-          quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width) as never,
-          bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width).as('i32').to('f32') as never,
-          signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
-          halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width).to('f32') as never,
-          activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
-          scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
-          sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),
-          minusSum: (column, at, plus) => p.floats.at(minuses.add(at.mul(columns)).add(plus * columns + column)),
-        }
-        packed.multiply(k, tile)
+      k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
+        const { begin, count } = runOf(k, packed, run, p.blocks)
+        const runStart = k.let('runStart', start.add(begin.mul(quantWords + packed.scaleBytes / 4)))
+        const scalesStart = k.let('scalesStart', runStart.add(count.mul(quantWords)).mul(4)) // in bytes
+        eachBlock(k, packed, count, (b) => {
+          const quants = k.let('quants', runStart.add(b.mul(quantWords)))
+          const scales = k.let('scales', scalesStart.add(b.mul(packed.scaleBytes)))
+          const words = k.let('words', tileId.mul(tileWords).add(begin.add(b).mul(blockWords * columns)))
+          const factors = k.let('factors', factorStart.add(words.shr(3)))
+          const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
+          const minuses = k.let('minuses', minusStart.add(words.shr(3)))
+          const tile: Tile = {
+            width,
+            sums,
+            quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width) as never,
+            bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width).as('i32').to('f32') as never,
+            signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
+            halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width).to('f32') as never,
+            activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
+            scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
+            sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),
+            minusSum: (column, at, plus) => p.floats.at(minuses.add(at.mul(columns)).add(plus * columns + column)),
+          }
+          packed.multiply(k, tile)
+        })
       })
       sums.forEach((all, group) => all.forEach((sum, c) => {
         const row = first.add(group * width)
@@ -67,6 +71,12 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
   })
   const uniforms = { m, n, blocks: inner / packed.block, groupWords: packedGroupBytes(packed, inner) / 4 }
   return { launches: [{ kernel: written, uniforms, grid: [Math.ceil(m / PACKED_ROWS), 1, 1] }] }
+}
+
+/** The blocks of a run; a run of one needs no loop. */
+function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b: Value<'u32'>) => void): void {
+  if (run === 1) body(k.const('u32', 0))
+  else k.for({ name: 'b', to: count }, (b) => body(b))
 }
 
 interface Out { readonly y: Writable<'f32'>; readonly bias: Readable<'f32', Uniformity> | undefined }

@@ -3,7 +3,7 @@
 
 import { buffer, kernel, uniform } from '../ir/author.ts'
 import { formatOf } from '../quant/index.ts'
-import { PACKED_ROWS, type Packed, packedGroupBytes } from '../quant/packed.ts'
+import { PACKED_ROWS, type Packed, packedGroupBytes, runOf } from '../quant/packed.ts'
 import { GGML_TYPES, type GgmlType } from '../quant/type.ts'
 import type { Work } from './record.ts'
 
@@ -36,9 +36,11 @@ export function repack({ format: name, m, k: inner }: RepackParams): Work {
     const [group, block] = [k.workgroupId.y, k.workgroupId.x]
     const rows = Array.from({ length: PACKED_ROWS }, (_, r) =>
       k.let('row', group.mul(PACKED_ROWS).add(r).min(p.m.sub(1)).mul(p.fileBlocks).add(block)))
-    const start = k.let('start', group.mul(p.groupWords))
-    const quants = k.let('quants', start.add(block.mul(quantWords)))
-    const scales = k.let('scales', start.add(p.blocks.mul(quantWords)).add(block.mul(scaleWords)))
+    const { begin, count } = runOf(k, packed, block.div(packed.run), p.blocks)
+    const start = k.let('start', group.mul(p.groupWords).add(begin.mul(quantWords + scaleWords)))
+    const inRun = k.let('inRun', block.sub(begin))
+    const quants = k.let('quants', start.add(inRun.mul(quantWords)))
+    const scales = k.let('scales', start.add(count.mul(quantWords)).add(inRun.mul(scaleWords)))
     packed.pack(k, p.w, rows, {
       quant: (word, row, value) => p.y.set(quants.add(word.mul(PACKED_ROWS)).add(row), value),
       scale: (at, plus, value) => p.y.set(scales.add(at).add(plus), value),

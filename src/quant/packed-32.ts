@@ -29,6 +29,7 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
     block: 32,
     quantBytes: 64 * words,
     scaleBytes,
+    run: 8,
     pack(k, w, rows, out) {
       k.for({ name: 'word', to: words }, (word) => rows.forEach((row, r) => out.quant(word, r, format.word(w, row, word))))
       format.packScales(k, w, rows, out)

@@ -70,6 +70,7 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
     block: 256,
     quantBytes,
     scaleBytes: 320,
+    run: 1,
     pack(k, w, rows, out) {
       const first = rows.map((row) => k.let('first', row.mul(words)))
       k.for({ name: 'word', to: 32 }, (word) => first.forEach((at, r) => out.quant(word, r, w.at(at.add(word).add(quantWord)))))

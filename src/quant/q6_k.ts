@@ -86,6 +86,7 @@ function packedQ6(): Packed<'u16'> {
     block: 256,
     quantBytes: 64 * 48,
     scaleBytes: 32 + 256,
+    run: 2,
     pack(k, w, rows, out) {
       const starts = rows.map((row) => row.mul(BYTES / 2))
       k.for({ name: 'word', to: 48 }, (word) => starts.forEach((start, r) => out.quant(word, r, wordOf16(w, start.add(word.mul(2))))))
