@@ -127,7 +127,13 @@ FN uint16_t f32_to_f16(float x) {
 // ---- four bytes, two halves in a word
 FN u32x4 u32_unpackU8(uint32_t a) { u8x4 v; __builtin_memcpy(&v, &a, 4); return __builtin_convertvector(v, u32x4); }
 FN i32x4 u32_unpackI8(uint32_t a) { i8x4 v; __builtin_memcpy(&v, &a, 4); return __builtin_convertvector(v, i32x4); }
+#ifdef __SSSE3__
+FN uint32_t u32_packI8(u32x4 v) {
+  return (uint32_t)_mm_cvtsi128_si32(_mm_shuffle_epi8((__m128i)v, _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)));
+}
+#else
 FN uint32_t u32_packI8(u32x4 v) { const u8x4 bytes = __builtin_convertvector(v, u8x4); uint32_t a; __builtin_memcpy(&a, &bytes, 4); return a; }
+#endif
 FN f32x2 u32_unpackF16(uint32_t a) { return (f32x2){f16_to_f32((uint16_t)a), f16_to_f32((uint16_t)(a >> 16))}; }
 FN uint32_t u32_packF16(f32x2 v) { return f32_to_f16(v[0]) | (uint32_t)f32_to_f16(v[1]) << 16; }
 

@@ -69,15 +69,15 @@ static void work(const ingot_command *command, uint64_t begin, uint64_t end, voi
   }
 }
 
-// Each thread first takes one long run, so that it reads memory in one stream; the rest goes in chunks to whoever is free.
+// A thread takes a share of what is left, so that it first reads memory in long streams and all end at about the same time.
 static void take_chunks(ingot_command *command, uint32_t threads, void *scratch) {
-  const uint64_t total = command->total, chunk = command->chunk, run = total * 3 / 4 / threads / chunk * chunk;
-  for (;;) {
-    const uint64_t turn = atomic_fetch_add_explicit(&command->next, 1, memory_order_relaxed);
-    const uint64_t begin = turn < threads ? turn * run : threads * run + (turn - threads) * chunk;
-    const uint64_t length = turn < threads ? run : chunk;
-    if (begin >= total) return;
-    if (length > 0) work(command, begin, total - begin < length ? total : begin + length, scratch);
+  uint64_t begin = atomic_load_explicit(&command->next, memory_order_relaxed);
+  while (begin < command->total) {
+    const uint64_t left = command->total - begin, share = left / (2 * threads) / command->chunk * command->chunk;
+    const uint64_t length = share > 0 ? share : command->chunk < left ? command->chunk : left;
+    if (!atomic_compare_exchange_weak_explicit(&command->next, &begin, begin + length, memory_order_relaxed, memory_order_relaxed)) continue;
+    work(command, begin, begin + length, scratch);
+    begin = atomic_load_explicit(&command->next, memory_order_relaxed);
   }
 }
 

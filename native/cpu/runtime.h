@@ -20,13 +20,13 @@ typedef struct {
   uint32_t kind;
   uint32_t barrier;    // 1: all commands before it must be done
   uint64_t total;      // workgroups or bytes
-  uint64_t chunk;      // how many of them are taken at once
+  uint64_t chunk;      // the fewest that are worth taking at once
   uint64_t what;       // dispatch: ingot_kernel *; copy: source; fill: the byte
   uint64_t where;      // dispatch: void *const *buffers; copy and fill: target
   uint64_t uniforms;   // dispatch
   uint32_t grid[3];    // dispatch
   uint32_t unused;
-  _Alignas(64) _Atomic uint64_t next; // turns taken so far
+  _Alignas(64) _Atomic uint64_t next; // the first that nobody has taken yet
   uint8_t rest[56];
 } ingot_command;
 

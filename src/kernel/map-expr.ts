@@ -1,8 +1,9 @@
-// Map expressions as data: what they are, what they mean in plain numbers, and whether one is well formed. How they become
-// kernels is in map.ts.
+// Map expressions as data: what they are, what they mean in plain numbers and in the kernel language, and whether one is well
+// formed. Kernels made of them are in map.ts.
 
 import { IngotError } from '../base/error.ts'
-import { type MapOp, mapOp } from './map-op.ts'
+import type { LaneScope } from '../ir/author.ts'
+import { type MapOp, type Operand, mapOp } from './map-op.ts'
 
 export type MapExpr =
   | { readonly input: number }
@@ -36,6 +37,17 @@ export function evaluateU32(expr: MapExpr, inputs: readonly number[]): number {
   if ('const' in expr) return expr.const
   const [a = 0, b = 0, c = 0] = expr.args.map((arg) => evaluateU32(arg, inputs))
   return (mapOp(expr.op).u32?.(a, b, c) ?? Number.NaN) >>> 0
+}
+
+/** The expression in the kernel language, over scalars or vectors of `dtype`. */
+export function writeExpr(
+  k: LaneScope, expr: MapExpr, inputs: readonly Operand[], dtype: 'f32' | 'u32' | `${'f32' | 'u32'}x${2 | 4 | 8 | 16}`,
+): Operand {
+  const literal = (value: number): Operand => k.const(dtype, value) as unknown as Operand
+  if ('input' in expr) return inputs[expr.input]!
+  if ('const' in expr) return literal(expr.const)
+  const args = expr.args.map((arg) => writeExpr(k, arg, inputs, dtype))
+  return mapOp(expr.op).ir(args as unknown as readonly [Operand, Operand, Operand], literal)
 }
 
 /** Whether a map is computed in u32. */

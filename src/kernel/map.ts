@@ -9,8 +9,8 @@ import { type LaneScope, type ParamSpec, type Readable, type Writable, buffer, k
 import type { Value } from '../ir/value.ts'
 import { flatGrid, flatLane, lanesFor } from './lanes.ts'
 import { MAP_CASES } from './map-case.ts'
-import { type MapExpr, type MapInput, type MapParams, type MapType, checkMap, evaluate, evaluateU32, isInteger } from './map-expr.ts'
-import { type MapOp, type Operand, mapOp } from './map-op.ts'
+import { type MapExpr, type MapInput, type MapParams, type MapType, checkMap, evaluate, evaluateU32, isInteger, writeExpr } from './map-expr.ts'
+import type { MapOp, Operand } from './map-op.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
 export type { MapExpr, MapInput, MapOp, MapParams, MapType }
@@ -159,18 +159,10 @@ class Body {
         case 'next': return (width === 1 ? memory.at(start.add(column)) : memory.load(start.add(column), width)).to(scalar) as unknown as Operand
       }
     })
-    const result = this.#value(expr, values, width === 1 ? scalar : `${scalar}x${width}`).to(type)
+    const result = writeExpr(this.#k, expr, values, width === 1 ? scalar : `${scalar}x${width}`).to(type)
     const y = this.#p['y'] as Writable<MapType>
     if (width === 1) y.set(at, result as never)
     else y.store(at, result as never)
-  }
-
-  #value(expr: MapExpr, inputs: readonly Operand[], dtype: 'f32' | 'u32' | `${'f32' | 'u32'}x${2 | 4 | 8 | 16}`): Operand {
-    const literal = (value: number): Operand => this.#k.const(dtype, value) as unknown as Operand
-    if ('input' in expr) return inputs[expr.input]!
-    if ('const' in expr) return literal(expr.const)
-    const args = expr.args.map((arg) => this.#value(arg, inputs, dtype))
-    return mapOp(expr.op).ir(args as unknown as readonly [Operand, Operand, Operand], literal)
   }
 }
 

@@ -70,17 +70,12 @@ function work(caps: Caps, { kind, rows, cols, eps, weight, bias }: NormParams): 
       const start = k.let('start', row.mul(p.cols))
       const sumOver = (f: (value: Value<'f32'>) => Value<'f32'>): Value<'f32'> =>
         combine('sum', lanes === 1 ? sumVectors(k, p.x, start, p.cols, caps.width, f) : sumStrided(k, p.x, start, p.cols, lanes, f))
-      const count = p.cols.to('f32')
-      const mean = kind === 'layer' ? k.let('mean', sumOver((v) => v).div(count)) : undefined
-      const centred = (v: Value<'f32'>): Value<'f32'> => (mean === undefined ? v : v.sub(mean))
-      const scale = k.let('scale', sumOver((v) => centred(v).mul(centred(v))).div(count).add(p.eps).rsqrt())
+      const normalise = normaliser(k, kind, p, sumOver)
       /** One element, or with a width a vector of them. */
       const write = (c: Value<'u32'>, width?: Width): void => {
         const load = (memory: Row, at: Value<'u32'>): Value<'f32'> =>
           (width === undefined ? memory.at(at) : memory.load(at, width) as unknown as Value<'f32'>)
-        let value = centred(load(p.x, start.add(c))).mul(scale)
-        if (p.weight !== undefined) value = value.mul(load(p.weight, c))
-        if (p.bias !== undefined) value = value.add(load(p.bias, c))
+        const value = normalise(load(p.x, start.add(c)), p.weight && load(p.weight, c), p.bias && load(p.bias, c))
         if (width === undefined) p.y.set(start.add(c), value)
         else p.y.store(start.add(c), value as never)
       }
@@ -95,6 +90,22 @@ function work(caps: Caps, { kind, rows, cols, eps, weight, bias }: NormParams): 
 type Row = Readable<'f32', Uniformity>
 type Width = Caps['width']
 type Each = (value: Value<'f32'>) => Value<'f32'>
+export type Normalise = (value: Value<'f32'>, weight?: Value<'f32'>, bias?: Value<'f32'>) => Value<'f32'>
+
+/** What makes of an element of a row, or a vector of them, its normal form; takes sums over the row first. */
+export function normaliser(
+  k: LaneScope, kind: NormParams['kind'], p: { cols: Value<'u32'>; eps: Value<'f32'> }, sumOver: (f: Each) => Value<'f32'>,
+): Normalise {
+  const count = p.cols.to('f32')
+  const mean = kind === 'layer' ? k.let('mean', sumOver((v) => v).div(count)) : undefined
+  const centred = (v: Value<'f32'>): Value<'f32'> => (mean === undefined ? v : v.sub(mean))
+  const scale = k.let('scale', sumOver((v) => centred(v).mul(centred(v))).div(count).add(p.eps).rsqrt())
+  return (value, weight, bias) => {
+    const scaled = centred(value).mul(scale)
+    const weighted = weight === undefined ? scaled : scaled.mul(weight)
+    return bias === undefined ? weighted : weighted.add(bias)
+  }
+}
 
 /** Sum of f over a row, this lane's share. */
 function sumStrided(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, lanes: number, f: Each): Value<'f32'> {
@@ -104,7 +115,7 @@ function sumStrided(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'
 }
 
 /** Sum of f over a row with vectors of `width`, and one by one past the last whole vector. */
-function sumVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, width: Width, f: Each): Value<'f32'> {
+export function sumVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, width: Width, f: Each): Value<'f32'> {
   const sums = k.var('sums', k.const('f32', 0).splat(width))
   const whole = k.let('whole', cols.div(width).mul(width))
   k.for({ name: 'c', to: whole, step: width }, (c) => {

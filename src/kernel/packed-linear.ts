@@ -11,8 +11,13 @@ import { tileColumns } from './quantize8.ts'
 import type { Work } from './record.ts'
 import { packedOf } from './repack.ts'
 
-/** Reads `x` (quantised), `w` (packed; also seen as bytes and halves) and an optional bias; writes `y`. */
-export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: LinearParams): Work {
+export interface PackedLinearParams extends LinearParams {
+  /** a tensor like y is added; not together with a bias */
+  readonly residual?: boolean
+}
+
+/** Reads `x` (quantised), `w` (packed; also seen as bytes and halves), an optional bias [m] and residual [n, m]; writes `y`. */
+export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residual = false }: PackedLinearParams): Work {
   const packed = packedOf(format, inner)!
   const { width } = caps
   const columns = tileColumns(caps, n)
@@ -23,6 +28,7 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
       x: buffer('u32', 'read'), floats: buffer('f32', 'read'),
       w: buffer('u32', 'read'), bytes: buffer('u8', 'read'), signed: buffer('i8', 'read'), halves: buffer('f16', 'read'),
       ...(bias ? { bias: buffer('f32', 'read') } : {}),
+      ...(residual ? { residual: buffer('f32', 'read') } : {}),
       y: buffer('f32', 'write'), m: uniform('u32'), n: uniform('u32'), blocks: uniform('u32'), groupWords: uniform('u32'),
     },
     variant: `${format}, width ${width}, ${columns} columns`,
@@ -65,7 +71,7 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias }: Linea
       sums.forEach((all, group) => all.forEach((sum, c) => {
         const row = first.add(group * width)
         const column = tileId.mul(columns).add(c)
-        k.when(column.lt(p.n), (inside) => storeRows(inside, { y: p.y, bias: p.bias }, column.mul(p.m), row, p.m, sum.get() as never, width))
+        k.when(column.lt(p.n), (inside) => storeRows(inside, p, column.mul(p.m), row, p.m, sum.get() as never, width))
       }))
     })
   })
@@ -79,18 +85,20 @@ function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b:
   else k.for({ name: 'b', to: count }, (b) => body(b))
 }
 
-interface Out { readonly y: Writable<'f32'>; readonly bias: Readable<'f32', Uniformity> | undefined }
+interface Out { readonly y: Writable<'f32'>; readonly bias?: Readable<'f32', Uniformity> | undefined; readonly residual?: Readable<'f32', Uniformity> | undefined }
 
 /** A vector of rows of one column; one by one where the matrix ends among them. */
-function storeRows(k: LaneScope, { y, bias }: Out, start: Value<'u32'>, row: Value<'u32'>, m: Value<'u32'>, sum: Value<'f32x16'>, width: Width): void {
+function storeRows(k: LaneScope, { y, bias, residual }: Out, start: Value<'u32'>, row: Value<'u32'>, m: Value<'u32'>, sum: Value<'f32x16'>, width: Width): void {
   const value = k.let('value', sum)
   k.when(row.add(width).le(m), () => {
-    y.store(start.add(row), bias === undefined ? value : value.add(bias.load(row, width as 16)))
+    const biased = bias === undefined ? value : value.add(bias.load(row, width as 16))
+    y.store(start.add(row), residual === undefined ? biased : biased.add(residual.load(start.add(row), width as 16)))
   }, (inside) => {
     for (let lane = 0; lane < width; lane++) {
       inside.when(row.add(lane).lt(m), () => {
         const one = value.lane(lane)
-        y.set(start.add(row).add(lane), bias === undefined ? one : one.add(bias.at(row.add(lane))))
+        const biased = bias === undefined ? one : one.add(bias.at(row.add(lane)))
+        y.set(start.add(row).add(lane), residual === undefined ? biased : biased.add(residual.at(start.add(row).add(lane))))
       })
     }
   })

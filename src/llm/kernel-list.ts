@@ -63,7 +63,7 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   const device = listen(caps, found)
   const plain = { sizes, format: 'f32', bias: false, fused: false } as const
   const [first] = ARCHITECTURES as readonly [Architecture, ...Architecture[]]
-  for (const { name: format } of FORMATS) await walk(device, first, { ...plain, format, bias: true }, FORMAT_COURSE)
+  for (const { name: format } of FORMATS) for (const bias of [false, true]) await walk(device, first, { ...plain, format, bias }, FORMAT_COURSE)
   await walk(device, first, { ...plain, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY }, format: 'q4_0' }, { ...MODEL_COURSE, counts: [1] })
   for (const [share, dim] of [...SHARING.map((each) => [each, sizes.dim] as const), ...SHORT_DIMS.flatMap((each) => [1, 2, 4, 8].map((some) => [some, each] as const))]) {
     const own = { ...sizes, heads: share * sizes.kvHeads, dim }

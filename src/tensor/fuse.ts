@@ -1,9 +1,10 @@
-// Elementwise fusion: a map whose operand is a map that nobody else needs becomes one map. Nothing else is fused here; fused
-// kernels for larger patterns are operations of their own.
+// Fusion of neighbours: a map whose operand is a map that nobody else needs becomes one map; a norm or map that is only wanted as int8
+// is computed where it is quantised; a product with packed weights that is only wanted in a sum adds the other term itself.
+// Fused kernels for larger patterns are operations of their own.
 
 import type { MapExpr } from '../kernel/map.ts'
 import type { TensorNode } from './node.ts'
-import type { MapAttrs } from './op.ts'
+import type { MapAttrs, NormAttrs, PackedAttrs, Quantize8Attrs } from './op.ts'
 
 /** more operands than this would exceed what small devices can bind */
 const MOST_OPERANDS = 6
@@ -16,7 +17,11 @@ export function fuse(roots: readonly TensorNode[]): { roots: TensorNode[]; fused
     const known = done.get(node)
     if (known !== undefined) return known
     const src = node.src.map(go)
-    const result = node.op === 'map' ? fuseMap(node, src, (child) => uses.get(child) === 1) : rebuilt(node, src)
+    /** the operand, if nobody else sees it */
+    const single = (i: number): TensorNode | undefined =>
+      (uses.get(node.src[i]!) === 1 && src[i]?.label === undefined && src[i]?.type === 'f32' ? src[i] : undefined)
+    const result = (node.op === 'map' ? fuseResidual(node, src, single) ?? fuseMap(node, src, single) : undefined)
+      ?? (node.op === 'quantize8' ? fuseSource(node, single(0)) : undefined) ?? rebuilt(node, src)
     done.set(node, result)
     return result
   }
@@ -31,7 +36,37 @@ function copyOf(node: TensorNode, src: readonly TensorNode[], attrs: object): Te
   return { op: node.op, shape: node.shape, type: node.type, src, attrs, ...(node.label === undefined ? {} : { label: node.label }) }
 }
 
-function fuseMap(node: TensorNode, src: readonly TensorNode[], single: (child: TensorNode) => boolean): TensorNode {
+type Single = (operand: number) => TensorNode | undefined
+
+/** x + (packed product): the product adds x. */
+function fuseResidual(node: TensorNode, src: readonly TensorNode[], single: Single): TensorNode | undefined {
+  const { expr, type } = node.attrs as MapAttrs
+  if (type !== 'f32' || !('op' in expr) || expr.op !== 'add' || !expr.args.every((arg) => 'input' in arg) || src.length !== 2) return undefined
+  for (const i of [1, 0]) {
+    const [product, other] = [single(i), src[1 - i]!]
+    if (product?.op !== 'packedLinear') continue
+    const { bias, residual = false } = product.attrs as PackedAttrs
+    if (bias || residual) continue // no model has both
+    if (other.type !== 'f32' || !sameShape(other.shape, node.shape) || !sameShape(product.shape, node.shape)) continue
+    const attrs: PackedAttrs = { ...(product.attrs as PackedAttrs), residual: true }
+    return { ...copyOf(node, [...product.src, other], attrs), op: 'packedLinear' }
+  }
+  return undefined
+}
+
+/** A norm, or a map of tensors of one shape, that is only quantised. */
+function fuseSource(node: TensorNode, operand: TensorNode | undefined): TensorNode | undefined {
+  const { k } = node.attrs as Quantize8Attrs
+  if (operand === undefined || operand.shape.at(-1) !== k) return undefined
+  if (operand.op === 'norm') {
+    return copyOf(node, operand.src, { k, source: { kind: 'norm', norm: operand.attrs as NormAttrs } } satisfies Quantize8Attrs)
+  }
+  if (operand.op !== 'map' || !operand.src.every(({ type, shape }) => type === 'f32' && sameShape(shape, operand.shape))) return undefined
+  const { expr } = operand.attrs as MapAttrs
+  return copyOf(node, operand.src, { k, source: { kind: 'map', expr, inputs: operand.src.length } } satisfies Quantize8Attrs)
+}
+
+function fuseMap(node: TensorNode, src: readonly TensorNode[], single: Single): TensorNode {
   const operands: TensorNode[] = []
   const position = (operand: TensorNode): MapExpr => {
     const known = operands.indexOf(operand)
@@ -39,11 +74,9 @@ function fuseMap(node: TensorNode, src: readonly TensorNode[], single: (child: T
   }
   const { expr, type } = node.attrs as MapAttrs
   const inputs = src.map((child, i): MapExpr => {
-    const original = node.src[i]
-    const inner = child.op === 'map' ? (child.attrs as MapAttrs) : undefined
+    const inner = single(i)?.op === 'map' ? (child.attrs as MapAttrs) : undefined
     // A narrower type in between would round; a smaller shape would be computed again for every repetition.
-    const fits = inner !== undefined && original !== undefined && single(original) && child.type === 'f32' && child.label === undefined
-      && sameShape(child.shape, node.shape) && operands.length + child.src.length + (src.length - i - 1) <= MOST_OPERANDS
+    const fits = inner !== undefined && sameShape(child.shape, node.shape) && operands.length + child.src.length + (src.length - i - 1) <= MOST_OPERANDS
     return fits ? substitute(inner.expr, child.src.map(position)) : position(child)
   })
   return copyOf(node, operands, { expr: substitute(expr, inputs), type } satisfies MapAttrs)

@@ -11,7 +11,7 @@ import { linear } from '../kernel/linear.ts'
 import { type MapExpr, map } from '../kernel/map.ts'
 import { norm } from '../kernel/norm.ts'
 import { packedLinear } from '../kernel/packed-linear.ts'
-import { quantize8, quantizedWords } from '../kernel/quantize8.ts'
+import { type Quantize8Source, quantize8, quantize8Inputs, quantizedWords } from '../kernel/quantize8.ts'
 import type { Work } from '../kernel/record.ts'
 import { type ReduceKind, reduce } from '../kernel/reduce.ts'
 import { type RopeStyle, rope } from '../kernel/rope.ts'
@@ -58,7 +58,8 @@ const names = (src: readonly TensorNode[], ...keys: string[]): Record<string, Te
 
 export interface MapAttrs { readonly expr: MapExpr; readonly type: ElementType }
 export interface NormAttrs { readonly kind: 'rms' | 'layer'; readonly eps: number; readonly weight: boolean; readonly bias: boolean }
-export interface PackedAttrs { readonly bias: boolean; readonly shape: readonly number[] }
+export interface Quantize8Attrs { readonly k: number; readonly source?: Quantize8Source }
+export interface PackedAttrs { readonly bias: boolean; readonly shape: readonly number[]; readonly residual?: boolean }
 export interface ReduceAttrs { readonly kind: ReduceKind; readonly axes: readonly number[]; readonly keep: boolean }
 export interface RopeAttrs { readonly style: RopeStyle; readonly heads: number; readonly dims: number; readonly magnitude: number }
 export interface CacheAttrs { readonly heads: number }
@@ -125,22 +126,25 @@ export const TENSOR_OPS = {
     bind: (out, src) => ({ ...names(src, 'x', 'w', 'bias'), y: out }),
   }),
 
-  /** x [n, k] as int8 for packed weights */
-  quantize8: record<{ k: number }>({
+  /** x [n, k] as int8 for packed weights; or its norm, or an expression of several tensors (fuse.ts) */
+  quantize8: record<Quantize8Attrs>({
     infer: ([x], { k }) => ({ shape: [quantizedWords(sizeOf(x!.shape) / k, k)], type: 'u32' }),
-    lower: (_out, src, { k }, caps) => quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k }),
-    bind: (out, src) => ({ ...names(src, 'x'), y: out }),
+    lower: (_out, src, { k, source }, caps) => quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k, ...(source === undefined ? {} : { source }) }),
+    bind: (out, src, { source }) => ({ ...names(src, ...quantize8Inputs(source)), y: out }),
   }),
 
-  /** what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] */
+  /** what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] and residual [n, m] */
   packedLinear: record<PackedAttrs>({
     infer: ([, w], { shape }) => ({ shape: [...shape.slice(0, -1), w!.shape[0] ?? 1], type: 'f32' }),
-    lower: (_out, src, { shape, bias }, caps) => {
+    lower: (_out, src, { shape, bias, residual = false }, caps) => {
       const w = get(src, 1)
-      return packedLinear(caps, { format: formatOf(w), m: w.shape[0] ?? 1, k: last(shape), n: rowsOf(shape), bias })
+      return packedLinear(caps, { format: formatOf(w), m: w.shape[0] ?? 1, k: last(shape), n: rowsOf(shape), bias, residual })
     },
     // One buffer under several element types: words of quants, bytes and halves of scales.
-    bind: (out, [x, w, bias]) => ({ x: x!, floats: x!, w: w!, bytes: w!, signed: w!, halves: w!, ...(bias === undefined ? {} : { bias }), y: out }),
+    bind: (out, [x, w, ...rest], { bias, residual = false }) => ({
+      x: x!, floats: x!, w: w!, bytes: w!, signed: w!, halves: w!,
+      ...names(rest, ...(bias ? ['bias'] : []), ...(residual ? ['residual'] : [])), y: out,
+    }),
   }),
 
   /** rows of a table [rows, cols] of any format, chosen by u32 ids */

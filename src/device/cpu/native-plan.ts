@@ -29,8 +29,6 @@ export interface NativeGround {
   addressOf(place: number): number
 }
 
-/** Chunks per thread: enough to balance, few enough to cost nothing. */
-const CHUNKS = 8
 /** Bytes of a copy or fill that are worth another thread. */
 const COPY_CHUNK = 65536
 const MOST_GROUPS = 2 ** 31 - 1
@@ -128,9 +126,8 @@ class Encoder {
     const params = buffersOf(kernel)
     const reads = buffers.filter((_, index) => params[index]?.role === 'read').map((bound) => this.#span(bound))
     const writes = buffers.filter((_, index) => params[index]?.role !== 'read').map((bound) => this.#span(bound))
-    const chunk = Math.ceil(total / (this.#ground.threads * CHUNKS))
     const { addressOf } = this.#ground
-    this.#command({ kind: KIND.dispatch, total, chunk, what: native.address, where: addressOf(pointers), uniforms: addressOf(values), grid }, reads, writes)
+    this.#command({ kind: KIND.dispatch, total, chunk: 1, what: native.address, where: addressOf(pointers), uniforms: addressOf(values), grid }, reads, writes)
   }
 
   #move(kind: typeof KIND.copy | typeof KIND.fill, what: number, to: Bound<number>): void {
@@ -140,9 +137,8 @@ class Encoder {
   /** Copies from `what`, or fills with it. */
   #transfer(kind: typeof KIND.copy | typeof KIND.fill, what: number, where: number, total: number): void {
     if (total === 0) return
-    const chunk = Math.max(COPY_CHUNK, align(total / (this.#ground.threads * CHUNKS)))
     const reads = kind === KIND.copy ? [{ from: what, to: what + total }] : []
-    this.#command({ kind, total, chunk, what, where, uniforms: 0, grid: [0, 0, 0] }, reads, [{ from: where, to: where + total }])
+    this.#command({ kind, total, chunk: COPY_CHUNK, what, where, uniforms: 0, grid: [0, 0, 0] }, reads, [{ from: where, to: where + total }])
   }
 
   #command({ kind, total, chunk, what, where, uniforms, grid }: Fields, reads: readonly Span[], writes: readonly Span[]): void {
