@@ -143,6 +143,8 @@ FN uint32_t u32_packF16(f32x2 v) { return f32_to_f16(v[0]) | (uint32_t)f32_to_f1
   FN T T##_min(T a, T b) { return T##_select(b < a, b, a); } \
   FN T T##_max(T a, T b) { return T##_select(b > a, b, a); }
 // Compilers turn a conversion that widens into one load per element: where there are instructions for it, name them below.
+// What lies so many bytes further on will be wanted soon: into the second-level cache, since the first is too small to hold it so long.
+FN const void *expect_soon(const void *p, size_t ahead) { __builtin_prefetch((const char *)p + ahead, 0, 2); return p; }
 #define WIDENING_LOAD(T, U, N) FN U load_##T##x##N(const void *p) { return __builtin_convertvector(*(const T##x##N##_mem *)p, U); }
 #define WIDENING_LOADS(N) \
   WIDENING_LOAD(u8, u32x##N, N) WIDENING_LOAD(i8, i32x##N, N) WIDENING_LOAD(u16, u32x##N, N) WIDENING_LOAD(i16, i32x##N, N)

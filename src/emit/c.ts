@@ -162,7 +162,7 @@ const spell = {
 const RESERVED = words(`
   auto break case char const continue default do double else enum extern float for goto if inline int long register restrict return short signed sizeof
   static struct switch typedef union unsigned void volatile while asm typeof bool true false unix linux main
-  buffers uniforms grid begin end scratch group args abs min max floor ceil sqrt exp log pow sin cos tan y0 y1 yn j0 j1 jn index`)
+  buffers uniforms grid begin end scratch group args abs min max floor ceil sqrt exp log pow sin cos tan y0 y1 yn j0 j1 jn index expect_soon`)
 
 const halfVector = ({ memory }: Access): number => (storageScalar(memory.storage) === 'f16' ? widthOf(memory.storage) : 1)
 const pointer = (access: Access): string => {
@@ -195,7 +195,10 @@ const dialect: Dialect = {
   load: (access) => {
     const { memory, dtype } = access
     if (memory.atomic) return atom(`__atomic_load_n(${pointer(access)}, __ATOMIC_RELAXED)`)
-    if (countOf(access) > 1) return atom(`load_${memoryName(access)}(${pointer(access)})`)
+    if (countOf(access) > 1) {
+      const from = access.ahead === undefined ? pointer(access) : `expect_soon(${pointer(access)}, ${access.ahead})`
+      return atom(`load_${memoryName(access)}(${from})`)
+    }
     const value = subscript(access.name, access.index)
     if (storageScalar(memory.storage) === 'f16') return atom(`f16_to_f32(${value.text})`)
     return storageScalar(memory.storage) === scalarOf(dtype) ? value : castTo(typeName(dtype), value)

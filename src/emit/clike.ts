@@ -25,6 +25,8 @@ export interface Access {
   readonly dtype: DType
   /** true if the index is certainly a multiple of the width */
   readonly aligned: boolean
+  /** bytes from here to what will be loaded soon */
+  readonly ahead: number | undefined
 }
 
 /** How a language says things. */
@@ -189,7 +191,7 @@ class Writer implements Speaker {
   }
 
   #access(node: Node, dtype: DType): Access {
-    const { mem, width } = node.arg as { mem: string; width?: number }
+    const { mem, width, ahead } = node.arg as { mem: string; width?: number; ahead?: number }
     const memory = memoryOf(this.#kernel, mem)
     if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
     this.#memories.add(mem)
@@ -197,7 +199,7 @@ class Writer implements Speaker {
     // an index counts whole elements: those of vectors are several of the pointer's
     const parts = this.#dialect.displaces && widthOf(memory.storage) === 1 ? displacement(node.src[0] as Node) : undefined
     return {
-      memory, width: width ?? 1, dtype, aligned: this.#zerosOf(node.src[0] as Node) >= Math.log2(width ?? 1),
+      memory, width: width ?? 1, dtype, ahead, aligned: this.#zerosOf(node.src[0] as Node) >= Math.log2(width ?? 1),
       name: parts === undefined ? name : `(${name} + ${within(this.say(parts.base), LEVEL.mul)})`,
       index: parts === undefined ? this.say(node.src[0] as Node, BARE) : atom(String(parts.plus)),
     }

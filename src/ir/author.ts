@@ -32,8 +32,11 @@ type Index<U extends Uniformity = Uniformity> = Value<'u32', U> | number
 export interface Readable<S extends Storage, U extends Uniformity> {
   /** The element at `index`. */
   at<V extends Uniformity = 'uniform'>(index: Index<V>): Value<Loaded<S>, U | V>
-  /** `width` consecutive elements from `index` on, as one vector; needs no more than the element's own alignment. */
-  load<W extends Width, V extends Uniformity = 'uniform'>(index: Index<V>, width: W): Value<Vector<Loaded<S> & Scalar, W>, U | V>
+  /**
+   * `width` consecutive elements from `index` on, as one vector; needs no more than the element's own alignment. `ahead`: memory so many
+   * bytes further on will be loaded soon, which need not exist; a hint that changes no value.
+   */
+  load<W extends Width, V extends Uniformity = 'uniform'>(index: Index<V>, width: W, hint?: { ahead: number }): Value<Vector<Loaded<S> & Scalar, W>, U | V>
   /** An 8x8 tile: element (r, c) is at `index + r * rowLength + c`, or with `transposed` at `index + c * rowLength + r`. */
   tile(index: Index, rowLength: Index, options?: { transposed?: boolean }): Value<S extends 'f16' ? 'f16t' : 'f32t'>
 }
@@ -281,11 +284,11 @@ class Author implements Maker {
   #memory(mem: string, storage: Storage): Readable<Storage, Uniformity> & Writable<Storage> {
     const at = (index: Index): Node => lift(this, index, 'u32')
     const element = registerOf(storage)
-    const load = (index: Index, width: number, dtype: DType): Value<never> =>
-      this.#effect(mem, 'load', [at(index)], width === 1 ? { mem } : { mem, width }, dtype)
+    const load = (index: Index, width: number, dtype: DType, hint?: { ahead: number }): Value<never> =>
+      this.#effect(mem, 'load', [at(index)], width === 1 ? { mem } : { mem, width, ...hint }, dtype)
     return {
       at: (index) => load(index, 1, element),
-      load: (index, width) => load(index, width, vector(scalarOf(element), width)),
+      load: (index, width, hint) => load(index, width, vector(scalarOf(element), width), hint),
       tile: (index, row, options) => this.#effect('tile', 'tileLoad', [at(index), at(row)],
         options?.transposed === true ? { mem, transposed: true } : { mem }, storage === 'f16' ? 'f16t' : 'f32t'),
       set: (index, value) => this.#add('store', [at(index), lift(this, value, element)], { mem }),

@@ -179,7 +179,7 @@ export const OPS = {
   dotU8I8: dot4(false, 255),
   dotU7I8: dot4(false, 127),
 
-  // memory; arg: { mem, width?: elements to load or store as one vector }
+  // memory; arg: { mem, width?: elements to load or store as one vector, ahead?: a load's hint (author.ts) }
   load: effect(1, memory),
   store: statement(2),
   atomic: effect(2, stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32'))), // arg: { mem, kind: AtomicKind }

@@ -184,7 +184,7 @@ class Printer {
       const isBool = boolText !== undefined && dtype.startsWith('bool')
       return [`${at(0, level)} ${isBool ? boolText : text} ${at(1, level + 1)}`, level]
     }
-    const { mem, width, transposed, kind } = fieldsOf(arg)
+    const { mem, width, ahead, transposed, kind } = fieldsOf(arg)
     switch (op) {
       case 'const': return printConst(dtype, arg)
       case 'index': return [this.#params.has(String(arg)) ? `index.${String(arg)}` : String(arg), ATOM]
@@ -200,7 +200,7 @@ class Printer {
       case 'slice': return [`${at(0, ATOM)}[${String(arg)}..+${widthOf(dtype)}]`, ATOM]
       case 'table': return [`${dtype}[${(arg as readonly number[]).join(', ')}][${all()}]`, ATOM]
       case 'lookup16': return [`lookup16([${(arg as readonly number[]).join(', ')}], ${all()})`, ATOM]
-      case 'load': return [`${String(mem)}[${all()}${width === undefined ? '' : `..+${String(width)}`}]${this.#odd(node)}`, ATOM]
+      case 'load': return [`${String(mem)}[${all()}${width === undefined ? '' : `..+${String(width)}`}${ahead === undefined ? '' : `, ahead ${String(ahead)}`}]${this.#odd(node)}`, ATOM]
       case 'tileLoad': return [`${String(mem)}.tile(${all()}${transposed === true ? ', transposed' : ''})${this.#odd(node)}`, ATOM]
       case 'atomic': return [`atomic ${String(kind)} ${String(mem)}[${at(0)}], ${at(1)}`, 1]
       default: return [`${op}(${all()}${arg === null ? '' : `, ${JSON.stringify(arg)}`})`, ATOM]

@@ -11,6 +11,11 @@ import { tileColumns } from './quantize8.ts'
 import type { Work } from './record.ts'
 import { packedOf } from './repack.ts'
 
+/** Bytes between what is read and what is asked for from memory: a few blocks. */
+const AHEAD = 8192
+/** More columns compute longer than memory takes. */
+const MOST_AHEAD = 4
+
 export interface PackedLinearParams extends LinearParams {
   /** a tensor like y is added; not together with a bias */
   readonly residual?: boolean
@@ -22,7 +27,9 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
   const { width } = caps
   const columns = tileColumns(caps, n)
   const groups = PACKED_ROWS / width
-  const [quantWords, blockWords] = [packed.quantBytes / 4, packed.block / 4]
+  const [quantWords, scaleWords, blockWords] = [packed.quantBytes / 4, packed.scaleBytes / 4, packed.block / 4]
+  /** One load of every cache line asks for the one ahead. */
+  const ahead = (byte: number): { ahead: number } | undefined => (columns <= MOST_AHEAD && byte % 64 === 0 ? { ahead: AHEAD } : undefined)
   const written = kernel(`packed_${format}${columns > 1 ? `_n${columns}` : ''}`, {
     params: {
       x: buffer('u32', 'read'), floats: buffer('f32', 'read'),
@@ -44,11 +51,11 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
       const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
       k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
         const { begin, count } = runOf(k, packed, run, p.blocks)
-        const runStart = k.let('runStart', start.add(begin.mul(quantWords + packed.scaleBytes / 4)))
-        const scalesStart = k.let('scalesStart', runStart.add(count.mul(quantWords)).mul(4)) // in bytes
+        const runStart = k.let('runStart', start.add(begin.mul(quantWords + scaleWords)))
+        const quantsStart = k.let('quantsStart', runStart.add(count.mul(scaleWords)))
         eachBlock(k, packed, count, (b) => {
-          const quants = k.let('quants', runStart.add(b.mul(quantWords)))
-          const scales = k.let('scales', scalesStart.add(b.mul(packed.scaleBytes)))
+          const quants = k.let('quants', quantsStart.add(b.mul(quantWords)))
+          const scales = k.let('scales', runStart.add(b.mul(scaleWords)).mul(4))
           const words = k.let('words', tileId.mul(tileWords).add(begin.add(b).mul(blockWords * columns)))
           const factors = k.let('factors', factorStart.add(words.shr(3)))
           const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
@@ -56,10 +63,10 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
           const tile: Tile = {
             width,
             sums,
-            quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width) as never,
-            bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width).as('i32').to('f32') as never,
-            signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width).to('f32') as never,
-            halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width).to('f32') as never,
+            quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width, ahead(4 * group * width)) as never,
+            bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width, ahead(plus + group * width)).as('i32').to('f32') as never,
+            signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width, ahead(plus + group * width)).to('f32') as never,
+            halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width, ahead(plus + 2 * group * width)).to('f32') as never,
             activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
             scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
             sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),

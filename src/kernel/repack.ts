@@ -39,8 +39,8 @@ export function repack({ format: name, m, k: inner }: RepackParams): Work {
     const { begin, count } = runOf(k, packed, block.div(packed.run), p.blocks)
     const start = k.let('start', group.mul(p.groupWords).add(begin.mul(quantWords + scaleWords)))
     const inRun = k.let('inRun', block.sub(begin))
-    const quants = k.let('quants', start.add(inRun.mul(quantWords)))
-    const scales = k.let('scales', start.add(count.mul(quantWords)).add(inRun.mul(scaleWords)))
+    const scales = k.let('scales', start.add(inRun.mul(scaleWords)))
+    const quants = k.let('quants', start.add(count.mul(scaleWords)).add(inRun.mul(quantWords)))
     packed.pack(k, p.w, rows, {
       quant: (word, row, value) => p.y.set(quants.add(word.mul(PACKED_ROWS)).add(row), value),
       scale: (at, plus, value) => p.y.set(scales.add(at).add(plus), value),

@@ -1,7 +1,7 @@
 // A second layout of weights, for processors that multiply int8 in vectors: sixteen rows side by side, so that the lanes of a
 // register are rows and no sum runs across lanes. A word of the quants stream holds four weights of one row, sixteen words
-// (64 bytes) the same four places of sixteen rows. A run of blocks is followed by its scales, so that a matrix is read from front to
-// back in one stream: where scales had a stream of their own, memory gave a fifth to a third less.
+// (64 bytes) the same four places of sixteen rows. The scales of a run of blocks lie before its quants, so that a matrix is read from
+// front to back in one stream: where scales had a stream of their own, or lay behind, memory gave a fifth to a third less.
 // Activations are int8 too: blocks of 32 with one scale, and the scaled sums of each 16 and 32, which serve the formats' minimums.
 //
 // A format brings how a row is taken apart (`pack`) and how a block is multiplied (`multiply`); kernel/ has the loops.
