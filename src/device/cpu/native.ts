@@ -4,6 +4,7 @@
 // Libraries lie, each with a manifest beside it, in a package for the platform (docs/native.md) or where set-up builds them.
 
 import { IngotError } from '../../base/error.ts'
+import { runningSources } from '../stamp.ts'
 import { LEVELS, type Level } from './level.ts'
 
 /** A kernel of the library. */
@@ -52,7 +53,7 @@ export interface FindOptions {
 interface Manifest {
   readonly level: string
   readonly key: string
-  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources`); not asked of a folder that was given */
+  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources` in stamp.ts); not asked of a folder that was given */
   readonly sources?: readonly string[]
   readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>>
 }
@@ -63,8 +64,6 @@ interface Koffi {
   address(value: unknown): bigint
 }
 
-/** Everything that decides the text of a kernel. */
-const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
 const HOW = 'install a C compiler (gcc or clang) and run `node scripts/setup.js`'
 
 /** Never throws. */
@@ -107,24 +106,6 @@ async function folders(): Promise<string[]> {
   }
 }
 
-let running: Promise<string> | undefined
-
-/**
- * A hash of the code that makes kernels, below a folder like src/ or dist/. Kernels are known by keys, which stand for their
- * text only as long as this is the same.
- */
-export async function hashSources(root: URL): Promise<string> {
-  const [{ createHash }, { readdir, readFile }] = await Promise.all([import('node:crypto'), import('node:fs/promises')])
-  const paths = (await Promise.all(SOURCES.map(async (folder) => {
-    const names = await readdir(new URL(`${folder}/`, root), { recursive: true })
-    return names.filter((name) => /\.[jt]s$/.test(name) && !name.endsWith('.d.ts')).map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
-  }))).flat().toSorted()
-  const texts = await Promise.all(paths.map((path) => readFile(new URL(path, root))))
-  const hash = createHash('sha256')
-  paths.forEach((path, index) => hash.update(`${path} ${texts[index]?.length}\n`).update(texts[index] ?? ''))
-  return hash.digest('hex')
-}
-
 /** An empty reason: there is nothing to load. */
 async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boolean): Promise<Found> {
   const [{ readFile }, { join }] = await Promise.all([import('node:fs/promises'), import('node:path')])
@@ -134,8 +115,7 @@ async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boole
   } catch {
     return { reason: '' }
   }
-  running ??= hashSources(new URL('../../', import.meta.url))
-  if (strict && !manifest.sources?.includes(await running.catch(() => ''))) {
+  if (strict && !manifest.sources?.includes(await runningSources().catch(() => ''))) {
     return { reason: `the native kernels for ${level.title} are not of these sources: run \`node scripts/setup.js\`` }
   }
   try {

@@ -42,7 +42,7 @@ export class BpeModel implements Pairs {
       return symbol
     }
     this.#byteSymbols = Int32Array.from(CHARACTERS, symbolOf)
-    this.#pairs = readMerges(merges, symbolOf)
+    this.#pairs = readMerges(checkMerges(merges), symbolOf)
   }
 
   encode(text: string, ids: number[]): void {
@@ -121,11 +121,14 @@ export function bpeBytes(text: string, type: number | undefined): Uint8Array {
   return Uint8Array.from(bytes)
 }
 
+/** Refuses a list that no rank could number. */
+export function checkMerges(merges: readonly string[]): readonly string[] {
+  if (merges.length < MOST_MERGES) return merges
+  throw new IngotError('bad-file', 'too many merges', { op: 'tokenizer', got: merges.length, wanted: `below ${MOST_MERGES}` })
+}
+
 /** `left right` per line of the list; the place in the list is the rank. */
 function readMerges(merges: readonly string[], symbolOf: (text: string) => number): PairTable {
-  if (merges.length >= MOST_MERGES) {
-    throw new IngotError('bad-file', 'too many merges', { op: 'tokenizer', got: merges.length, wanted: `below ${MOST_MERGES}` })
-  }
   const pairs = new PairTable()
   merges.forEach((merge, rank) => {
     const gap = merge.indexOf(' ', 1)

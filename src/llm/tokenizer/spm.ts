@@ -17,9 +17,9 @@ const MOST_PAIRS = 1 << 20
 
 export class SpmModel implements Pairs {
   readonly #vocabulary: Vocabulary
-  /** what every symbol spells: the tokens, then single characters that are no token */
-  readonly #texts: string[]
-  readonly #symbols: Map<string, number>
+  /** single characters that are no token; their symbols come after the tokens */
+  readonly #others: string[] = []
+  readonly #symbols = new Map<string, number>()
   readonly #ranks: Int32Array
   readonly #bytes: Int32Array
   readonly #neighbours: Neighbours
@@ -31,8 +31,6 @@ export class SpmModel implements Pairs {
 
   constructor(vocabulary: Vocabulary) {
     this.#vocabulary = vocabulary
-    this.#texts = [...vocabulary.texts]
-    this.#symbols = new Map(vocabulary.ids)
     this.#ranks = rankScores(vocabulary.scores)
     this.#bytes = findByteTokens(vocabulary)
     this.#neighbours = new Neighbours(vocabulary.texts)
@@ -69,14 +67,23 @@ export class SpmModel implements Pairs {
     if (this.#buffer.length < text.length) this.#buffer = new Int32Array(2 * text.length)
     let count = 0
     for (const character of text) {
-      let symbol = this.#symbols.get(character)
-      if (symbol === undefined) {
-        symbol = this.#texts.push(character) - 1
-        this.#symbols.set(character, symbol)
-      }
-      this.#buffer[count++] = symbol
+      this.#buffer[count++] = this.#vocabulary.ids.get(character) ?? this.#symbolOf(character)
     }
     return count
+  }
+
+  #symbolOf(other: string): number {
+    let symbol = this.#symbols.get(other)
+    if (symbol === undefined) {
+      symbol = this.#vocabulary.texts.length + this.#others.push(other) - 1
+      this.#symbols.set(other, symbol)
+    }
+    return symbol
+  }
+
+  #textOf(symbol: number): string {
+    const { texts } = this.#vocabulary
+    return texts[symbol] ?? this.#others[symbol - texts.length]!
   }
 
   #emit(symbol: number, ids: number[]): void {
@@ -84,7 +91,7 @@ export class SpmModel implements Pairs {
       ids.push(symbol)
       return
     }
-    for (const byte of new TextEncoder().encode(this.#texts[symbol])) {
+    for (const byte of new TextEncoder().encode(this.#textOf(symbol))) {
       const id = this.#bytes[byte]!
       if (id >= 0) ids.push(id)
       else if (this.#vocabulary.unknown !== undefined) ids.push(this.#vocabulary.unknown)
@@ -98,7 +105,7 @@ export class SpmModel implements Pairs {
       this.joined = this.#pairs.joinedAt(slot)
       return this.#pairs.rankAt(slot)
     }
-    const id = this.#vocabulary.ids.get(this.#texts[left]! + this.#texts[right]!)
+    const id = this.#vocabulary.ids.get(this.#textOf(left) + this.#textOf(right))
     const rank = id === undefined ? NEVER : this.#ranks[id]!
     this.joined = id ?? 0
     if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
@@ -125,9 +132,17 @@ function findByteTokens({ texts, types }: Vocabulary): Int32Array {
 
 /** Scores as ranks: the highest score is 0, equal scores share one. */
 function rankScores(scores: Float32Array): Int32Array {
-  const falling = [...new Set(scores)].sort((a, b) => b - a)
-  const rankOf = new Map(falling.map((score, rank) => [score, rank]))
-  return Int32Array.from(scores, (score) => rankOf.get(score)!)
+  const rising = Float32Array.from(scores).sort()
+  const different = rising.filter((score, i) => i === 0 || score !== rising[i - 1])
+  return Int32Array.from(scores, (score) => {
+    let [low, high] = [0, different.length - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (different[middle]! < score) low = middle + 1
+      else high = middle
+    }
+    return different.length - 1 - low
+  })
 }
 
 /** Which two UTF-16 units stand side by side in some token. May say yes wrongly (it is a hashed bitmap), never no. */
