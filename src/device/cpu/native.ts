@@ -48,6 +48,8 @@ export interface FindOptions {
   readonly level?: string | undefined
   /** where the libraries are */
   readonly folder?: string | undefined
+  /** refuse a library that was made from other code than the one that runs; default: unless a folder is given */
+  readonly strict?: boolean
 }
 
 interface Manifest {
@@ -67,7 +69,7 @@ interface Koffi {
 const HOW = 'install a C compiler (gcc or clang) and run `node scripts/setup.js`'
 
 /** Never throws. */
-export async function findNative({ level, folder }: FindOptions = {}): Promise<Found> {
+export async function findNative({ level, folder, strict = folder === undefined }: FindOptions = {}): Promise<Found> {
   const candidates = LEVELS.filter(({ arch, name }) => arch === process.arch && (level === undefined || name === level))
   if (candidates.length === 0) {
     const known = LEVELS.filter(({ arch }) => arch === process.arch).map(({ name }) => name)
@@ -78,7 +80,7 @@ export async function findNative({ level, folder }: FindOptions = {}): Promise<F
   const problems: string[] = []
   for (const place of folder === undefined ? await folders() : [folder]) {
     for (const candidate of candidates) {
-      const found = await tryLoad(koffi, place, candidate, folder === undefined)
+      const found = await tryLoad(koffi, place, candidate, strict)
       if (found.native !== undefined) return found
       problems.push(found.reason)
     }

@@ -29,18 +29,11 @@ export function encodeHalf(x: number): number {
   return sign | (((bits[0]! >>> 13) & 0x3ffff) - (112 << 10))
 }
 
-/** The value of every f16, by its bits. Filled exponent by exponent: every start of a program pays for it. */
-export const HALVES = decodeAll()
-
-function decodeAll(): Float32Array<ArrayBuffer> {
-  const halves = new Float32Array(65536)
-  for (let exponent = 0; exponent < 32; exponent++) {
-    const [least, step] = exponent === 0 ? [0, 2 ** -24] : [2 ** (exponent - 15), 2 ** (exponent - 25)]
-    for (let fraction = 0; fraction < 1024; fraction++) {
-      const value = exponent < 31 ? least + fraction * step : fraction === 0 ? Infinity : NaN
-      halves[(exponent << 10) | fraction] = value
-      halves[0x8000 | (exponent << 10) | fraction] = -value
-    }
-  }
-  return halves
+/** The value of 16 bits. Who needs it often takes it from HALVES. */
+export function decodeHalf(half: number): number {
+  const sign = half & 0x8000 ? -1 : 1
+  const exponent = (half >> 10) & 31
+  const fraction = half & 1023
+  if (exponent === 31) return fraction === 0 ? sign * Infinity : NaN
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
 }

@@ -64,8 +64,14 @@ export function readVocabulary(metadata: Metadata, defaults: SpecialDefaults): V
   let ids: ReadonlyMap<string, number> | undefined
   return {
     texts, types, scores, bos, eos, eot, unknown: special('unknown', defaults.unknown), ends,
-    get ids() { return ids ??= new Map(texts.map((text, id) => [text, id])) },
+    get ids() { return ids ??= numberTexts(texts) },
   }
+}
+
+function numberTexts(texts: readonly string[]): Map<string, number> {
+  const ids = new Map<string, number>()
+  texts.forEach((text, id) => ids.set(text, id))
+  return ids
 }
 
 /** The ids of a few texts, without a table of them all. */
