@@ -16,11 +16,13 @@ export function hashSources(root: URL): Promise<string> {
   return hashCode(root, SOURCES)
 }
 
+/** Where the code that runs here lies. */
+const HERE = new URL('../', import.meta.url)
 let running: Promise<string> | undefined
 
 /** The same of the code that runs here. */
 export function runningSources(): Promise<string> {
-  return running ??= hashSources(new URL('../', import.meta.url))
+  return running ??= hashSources(HERE)
 }
 
 let stamp: Promise<string> | undefined
@@ -32,8 +34,8 @@ export function codeStamp(): Promise<string> {
 
 async function makeStamp(): Promise<string> {
   const { readFile } = await import('node:fs/promises')
-  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
-  return `${version}-${await runningSources()}-${await hashCode(new URL('../', import.meta.url), DEVICES)}`
+  const { version } = JSON.parse(await readFile(new URL('../package.json', HERE), 'utf8')) as { version: string }
+  return `${version}-${await runningSources()}-${await hashCode(HERE, DEVICES)}`
 }
 
 async function hashCode(root: URL, folders: readonly string[]): Promise<string> {
