@@ -16,13 +16,13 @@ export function hashSources(root: URL): Promise<string> {
   return hashCode(root, SOURCES)
 }
 
-/** Where the code that runs here lies. */
-const HERE = new URL('../', import.meta.url)
+/** Where the code that runs here lies. Throws where that is no place: a page may load code from memory. */
+const here = (): URL => new URL('../', import.meta.url)
 let running: Promise<string> | undefined
 
 /** The same of the code that runs here. */
-export function runningSources(): Promise<string> {
-  return running ??= hashSources(HERE)
+export async function runningSources(): Promise<string> {
+  return running ??= hashSources(here())
 }
 
 let stamp: Promise<string> | undefined
@@ -34,8 +34,8 @@ export function codeStamp(): Promise<string> {
 
 async function makeStamp(): Promise<string> {
   const { readFile } = await import('node:fs/promises')
-  const { version } = JSON.parse(await readFile(new URL('../package.json', HERE), 'utf8')) as { version: string }
-  return `${version}-${await runningSources()}-${await hashCode(HERE, DEVICES)}`
+  const { version } = JSON.parse(await readFile(new URL('../package.json', here()), 'utf8')) as { version: string }
+  return `${version}-${await runningSources()}-${await hashCode(here(), DEVICES)}`
 }
 
 async function hashCode(root: URL, folders: readonly string[]): Promise<string> {
