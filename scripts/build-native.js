@@ -105,7 +105,7 @@ function tableFile(entries, /** @type {string} */ key) {
 /**
  * Compiles kernels into `libingot-LEVEL.so` with its manifest `libingot-LEVEL.json` in `folder`.
  * @param {{ level: object, kernels: readonly object[], emitC: Function, hashKernel: Function, folder: string, sources?: string[], compiler?: object, flags?: string[] }} options
- *   `sources`: hashes of the code that the kernels may serve (src/device/cpu/native.ts)
+ *   `sources`: hashes of the code that the kernels may serve (src/device/stamp.ts)
  * @returns {Promise<{ path: string, compiled: number }>} `compiled`: files that were not in the cache of objects
  */
 export async function compileLibrary({ level, kernels, emitC, hashKernel, folder, sources = undefined, compiler = undefined, flags = FLAGS }) {
@@ -170,7 +170,7 @@ export async function buildNative({ force = false, only = undefined, log = (line
   if (!force && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp')))) return { built: false, path: first }
 
   const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
-    load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js'), load('device/cpu/native.js'),
+    load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js'), load('device/stamp.js'),
   ])
   const trees = [distFolder, join(root, 'src')].filter((tree) => existsSync(tree))
   const sources = await Promise.all(trees.map((tree) => hashSources(pathToFileURL(`${tree}/`))))

@@ -9,7 +9,7 @@ import type { Choice, Contestant } from './contestant.ts'
 import { loadFresh, timeFirstToken } from './fresh.ts'
 import { describeMachine, lookAround, watchOthers } from './machine.ts'
 import { type Sample, type Source, findBest, sampleInTurns } from './measure.ts'
-import { type Measure, type Report, type SideReport } from './report.ts'
+import type { Measure, Report, SideReport } from './report.ts'
 import type { Settings, Side, SideInfo } from './side.ts'
 import { type Effort, type Workload, lengthOf, nameOf, planWorkloads, randomTokens } from './workload.ts'
 

@@ -6,7 +6,7 @@
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
-import { HALVES, encodeHalf } from '../ir/interpret/half.ts'
+import { decodeHalf, encodeHalf } from '../ir/interpret/half.ts'
 import { type Kernel, buffersOf, packUniforms } from '../ir/kernel.ts'
 import type { NumberArray } from './compare.ts'
 import type { BufferHandle, Command, Device, Range } from './device.ts'
@@ -111,7 +111,7 @@ function valuesOf({ type, elements }: Shape, bytes: Uint8Array): NumberArray {
     case 'f32': return new Float32Array(buffer, 0, elements)
     case 'i32': return new Int32Array(buffer, 0, elements)
     case 'u32': return new Uint32Array(buffer, 0, elements)
-    case 'f16': return Float32Array.from(new Uint16Array(buffer, 0, elements), (half) => HALVES[half] as number)
+    case 'f16': return Float32Array.from(new Uint16Array(buffer, 0, elements), decodeHalf)
     default: return new Uint8Array(buffer)
   }
 }

@@ -1,24 +1,55 @@
-// Which code is running: the package's version and the sizes and times of the files that make kernels. Cheap enough for every start,
-// and any change of a kernel, a pass or an emitter changes it.
+// Which code is running, by its content: a hash over the files that make kernels, for the library that was built from them, and one
+// over these and the devices, for the verdicts about them. Any change of a file changes it, whatever clocks and file times say.
+//
+// Files are walked and read one after the other: two hundred small ones take a few milliseconds, and as many promises ten times that.
 
-const FOLDERS = ['base', 'ir', 'emit', 'quant', 'kernel', 'device'] as const
+/** Everything that decides the text of a kernel. */
+const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
+/** What else decides whether a device computes it right. */
+const DEVICES = ['device'] as const
+
+/**
+ * A hash of the code that makes kernels, below a folder like src/ or dist/. Kernels are known by keys, which stand for their
+ * text only as long as this is the same.
+ */
+export function hashSources(root: URL): Promise<string> {
+  return hashCode(root, SOURCES)
+}
+
+/** Where the code that runs here lies. Throws where that is no place: a page may load code from memory. */
+const here = (): URL => new URL('../', import.meta.url)
+let running: Promise<string> | undefined
+
+/** The same of the code that runs here. */
+export async function runningSources(): Promise<string> {
+  return running ??= hashSources(here())
+}
+
+let stamp: Promise<string> | undefined
 
 /** In browsers, where files cannot be asked, a constant: a page's code changes with its address. */
-export async function codeStamp(): Promise<string> {
-  try {
-    const [{ readdir, stat, readFile }, { hashText }] = await Promise.all([import('node:fs/promises'), import('../ir/hash.ts')])
-    const root = new URL('../', import.meta.url)
-    const { version } = JSON.parse(await readFile(new URL('../package.json', root), 'utf8')) as { version: string }
-    const facts = await Promise.all(FOLDERS.map(async (folder) => {
-      const at = new URL(`${folder}/`, root)
-      const names = (await readdir(at, { recursive: true })).filter((name) => /\.(js|ts)$/.test(name) && !name.endsWith('.d.ts')).sort()
-      return Promise.all(names.map(async (name) => {
-        const { size, mtimeMs } = await stat(new URL(name, at))
-        return `${folder}/${name} ${size} ${mtimeMs}`
-      }))
-    }))
-    return `${version}-${hashText(facts.flat().join('\n'))}`
-  } catch {
-    return 'unknown'
+export function codeStamp(): Promise<string> {
+  return stamp ??= makeStamp().catch(() => 'unknown')
+}
+
+async function makeStamp(): Promise<string> {
+  const { readFile } = await import('node:fs/promises')
+  const { version } = JSON.parse(await readFile(new URL('../package.json', here()), 'utf8')) as { version: string }
+  return `${version}-${await runningSources()}-${await hashCode(here(), DEVICES)}`
+}
+
+async function hashCode(root: URL, folders: readonly string[]): Promise<string> {
+  const [{ createHash }, { readdirSync, readFileSync }, { fileURLToPath }] = await Promise.all([import('node:crypto'), import('node:fs'), import('node:url')])
+  const base = fileURLToPath(root)
+  const codeBelow = (folder: string): string[] => readdirSync(`${base}${folder}`, { withFileTypes: true }).flatMap((entry) => {
+    const path = `${folder}/${entry.name}`
+    if (entry.isDirectory()) return codeBelow(path)
+    return /\.[jt]s$/.test(path) && !path.endsWith('.d.ts') ? [path] : []
+  })
+  const hash = createHash('sha256')
+  for (const path of folders.flatMap(codeBelow).sort()) {
+    const text = readFileSync(`${base}${path}`)
+    hash.update(`${path} ${text.length}\n`).update(text)
   }
+  return hash.digest('hex')
 }

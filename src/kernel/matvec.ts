@@ -71,6 +71,8 @@ function work(caps: Caps, params: LinearParams): Work {
     },
     workgroup: [lanes],
     ...(subgroups ? { subgroup: caps.subgroup } : {}),
+    // On CPUs the name and the parameters say all; a GPU's form also depends on its caps, and is always written.
+    ...(lanes === 1 ? { variant: 'serial' } : {}),
   }, (p, k) => {
     const combine = subgroups || lanes === 1 ? undefined : combineLanes(k, caps, lanes)
     const total = (value: Value<'f32'>): Value<'f32'> => (subgroups ? k.subSum(value) : combine === undefined ? value : combine('sum', value))

@@ -43,6 +43,7 @@ function topkKernel(caps: Caps, lanes: number, stage: Stage): Kernel {
     },
     workgroup: [lanes],
     ...subgroupOf(caps, lanes),
+    variant: `${stage}, width ${caps.width}`,
   }, (p, k) => {
     const from = k.let('from', k.workgroupId.x.mul(p.part))
     const to = k.let('to', from.add(p.part).min(p.total))

@@ -1,7 +1,7 @@
 // Encodes Q4_K and Q5_K: eight sub-blocks of 32 with a scale and an offset each, which are themselves quantised to 6 bits. The
 // quantised scales and offsets are chosen among neighbours by the error they really leave.
 
-import { HALVES, encodeHalf } from '../ir/interpret/half.ts'
+import { roundHalf } from '../ir/interpret/half.ts'
 import { type BlockEncoder, clampRound, putHalf } from './encode.ts'
 import { type RangeFit, fitRange } from './search.ts'
 
@@ -28,8 +28,8 @@ export function rangedSuperEncoder(levels: 15 | 31, put: PutQuants): BlockEncode
     }
     putHalf(out, at, mostScale / MOST)
     putHalf(out, at + 2, mostOffset / MOST)
-    const d = HALVES[encodeHalf(mostScale / MOST)]!
-    const dmin = HALVES[encodeHalf(mostOffset / MOST)]!
+    const d = roundHalf(mostScale / MOST)
+    const dmin = roundHalf(mostOffset / MOST)
     for (let sub = 0; sub < SUBS; sub++) {
       const [scale, offset] = [d === 0 ? 0 : scales[sub]! / d, dmin === 0 ? 0 : offsets[sub]! / dmin]
       // Zeros are the worst it may come to: halves that are nearly zero are coarse.

@@ -1,7 +1,7 @@
 // Q6_K: 256 weights in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper two bits, 16 signed scales, half d.
 // y = d*sc*(q - 32). Sub-block j of a half takes nibbles 32*(j & 1) on, high ones for j >= 2, and bits 2j of the upper bytes.
 
-import { HALVES, encodeHalf } from '../ir/interpret/half.ts'
+import { roundHalf } from '../ir/interpret/half.ts'
 import { byteOf16, halfOf, wordOf16 } from './bytes.ts'
 import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode.ts'
 import type { Format } from './format.ts'
@@ -45,7 +45,7 @@ const encodeBlock: BlockEncoder = (values, from, out, at) => {
     if (Math.abs(scales[sub]!) > Math.abs(greatest)) greatest = scales[sub]!
   }
   putHalf(out, at + 208, greatest / -128)
-  const d = HALVES[encodeHalf(greatest / -128)]!
+  const d = roundHalf(greatest / -128)
   for (let sub = 0; sub < 16; sub++) {
     const first = from + 16 * sub
     const near = d === 0 ? 0 : scales[sub]! / d

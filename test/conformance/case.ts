@@ -1,7 +1,8 @@
 // What the conformance suite runs: every case of every record, every weight format in the kernels that read weights, and inputs
 // with infinities and NaN. Each comes with its inputs, as a device gets them and as the definition does. The same on every run.
 
-import { HALVES, encodeHalf } from '../../src/ir/interpret/half.ts'
+import { HALVES } from '../../src/ir/interpret/half-table.ts'
+import { encodeHalf } from '../../src/ir/interpret/half.ts'
 import { KERNELS, type KernelName, kernelRecords } from '../../src/kernel/index.ts'
 import type { Arrays, BufferShape, KernelRecord, NumberArray } from '../../src/kernel/record.ts'
 import { FORMATS } from '../../src/quant/index.ts'

@@ -1,13 +1,14 @@
 // What the cpu device does with a native library: kernels that are not in it, two kinds of memory, mapped files, several devices
 // at once, an event loop that goes on.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { findNative } from '../../src/device/cpu/native.ts'
 import type { BufferHandle, Command, Device, Dispatch, Range } from '../../src/device/device.ts'
+import { runningSources } from '../../src/device/stamp.ts'
 import { buffer, kernel, uniform } from '../../src/ir/author.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
 import { floats, put, scale, scaling, step, stepping, toFloats } from './kernels.ts'
@@ -26,8 +27,14 @@ const slow = kernel('slow', { params: { x: buffer('f32', 'write'), n: uniform('u
   p.x.set(k.workgroupId.x, sum.get())
 })
 
+/** Known by its key, so that what is in a library need not be written. */
+const named = (write: () => void): typeof foreign => kernel('named', { params: { x: buffer('f32', 'write') }, variant: 'sevens' }, (p, k) => {
+  write()
+  p.x.set(k.workgroupId.x, k.const('f32', 7))
+})
+
 const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
-const { folder, missing } = level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('run', level, [scale, step, slow])
+const { folder, missing } = level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('run', level, [scale, step, slow, named(() => {})])
 const open = (threads = 2): Promise<Device> => openCpu({ threads, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
 
 const one = async (device: Device, which: typeof foreign, ranges: readonly Range[], n: number, count = n): Promise<Dispatch> => ({
@@ -47,6 +54,13 @@ describe('native kernels', () => {
     expect(fresh.caps).toMatchObject({ lanes: 1, width: level?.width, dot: true, parallel: 1 })
     await fresh.compile(foreign)
     expect(fresh.detail).toBe(`native ${level?.title}, 1 thread; 1 kernel as WebAssembly`)
+  })
+
+  it('run without their bodies being written', async () => {
+    const x = device.alloc(8)
+    const never = named(() => { throw new Error('written') })
+    const [bytes] = await device.submit([await one(device, never, [{ buffer: x }], 2), { kind: 'read', from: { buffer: x }, bytes: 8 }])
+    expect(toFloats(bytes!)).toEqual([7, 7])
   })
 
   it('take turns with WebAssembly in one submission', async () => {
@@ -207,14 +221,34 @@ describe('the choice of a library', () => {
     expect(device.detail).toMatch(/^WebAssembly/)
   })
 
-  it('does not trust a library that is not the one of its manifest', async ({ skip }) => {
-    if (missing !== undefined || level === undefined) return skip(missing)
-    const { copyFileSync, readFileSync } = await import('node:fs')
+  /** The library with a manifest that says something else. */
+  const withManifest = async (changes: object, look: (home: string, name: string) => Promise<void>): Promise<void> => {
+    const name = level?.name ?? ''
     const home = mkdtempSync(join(tmpdir(), 'ingot-native-'))
-    copyFileSync(join(folder, `libingot-${level.name}.so`), join(home, `libingot-${level.name}.so`))
-    const manifest = JSON.parse(readFileSync(join(folder, `libingot-${level.name}.json`), 'utf8')) as object
-    writeFileSync(join(home, `libingot-${level.name}.json`), JSON.stringify({ ...manifest, key: 'another' }))
-    expect(await findNative({ level: level.name, folder: home })).toMatchObject({ reason: expect.stringMatching(/not the one of its manifest/) })
+    copyFileSync(join(folder, `libingot-${name}.so`), join(home, `libingot-${name}.so`))
+    const manifest = JSON.parse(readFileSync(join(folder, `libingot-${name}.json`), 'utf8')) as object
+    writeFileSync(join(home, `libingot-${name}.json`), JSON.stringify({ ...manifest, ...changes }))
+    await look(home, name)
     rmSync(home, { recursive: true, force: true })
+  }
+
+  it('does not trust a library that is not the one of its manifest', async ({ skip }) => {
+    if (missing !== undefined) return skip(missing)
+    await withManifest({ key: 'another' }, async (home, name) => {
+      expect(await findNative({ level: name, folder: home })).toMatchObject({ reason: expect.stringMatching(/not the one of its manifest/) })
+    })
+  })
+
+  it('does not use a library that was made from other sources', async ({ skip }) => {
+    if (missing !== undefined) return skip(missing)
+    const stale = { reason: expect.stringMatching(/not of these sources/) }
+    for (const sources of [undefined, [], ['another']]) {
+      await withManifest({ sources }, async (home, name) => {
+        expect(await findNative({ level: name, folder: home, strict: true })).toMatchObject(stale)
+      })
+    }
+    await withManifest({ sources: ['another', await runningSources()] }, async (home, name) => {
+      expect((await findNative({ level: name, folder: home, strict: true })).native?.level).toBe(level)
+    })
   })
 })

@@ -1,6 +1,7 @@
 import { assert, double, integer, property, tuple } from 'fast-check'
 import { expect, test } from 'vitest'
-import { HALVES, encodeHalf, roundHalf } from '../../src/ir/interpret/half.ts'
+import { HALVES } from '../../src/ir/interpret/half-table.ts'
+import { encodeHalf, roundHalf } from '../../src/ir/interpret/half.ts'
 
 const finite = [...HALVES].filter((value) => Number.isFinite(value)).sort((a, b) => a - b)
 

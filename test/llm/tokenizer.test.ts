@@ -48,6 +48,17 @@ describe('against the naive definition', () => {
     )
   })
 
+  test('SPM, cut or in one piece', () => {
+    const vocabulary = readVocabulary(spmMetadata(), { unknown: 0 })
+    const [whole, cut] = [new SpmModel(vocabulary, { short: Infinity }), new SpmModel(vocabulary, { short: 0 })]
+    const encode = (model: SpmModel, text: string): number[] => {
+      const ids: number[] = []
+      model.encode(text, ids)
+      return ids
+    }
+    fc.assert(fc.property(anything.map(repair), (text) => { expect(encode(cut, text)).toEqual(encode(whole, text)) }))
+  })
+
   test('BPE, in words short and long', () => {
     const vocabulary = readVocabulary(bpeMetadata(), {})
     // one word per text, so that long ones reach the heap
@@ -197,6 +208,35 @@ describe('bad files', () => {
 })
 
 describe('work', () => {
+  test('tables for encoding wait for a text', () => {
+    let reads = 0
+    const counted = (list: readonly string[]): readonly string[] => new Proxy(list, {
+      get(target, key): unknown {
+        if (typeof key === 'string' && /^\d+$/.test(key)) reads++
+        return Reflect.get(target, key)
+      },
+    })
+    const tokenizer = createTokenizer(bpeMetadata({ 'tokenizer.ggml.merges': counted(BPE_MERGES) }))
+    const read = reads // each was looked at, once
+    expect(read).toBe(BPE_MERGES.length)
+    const text = tokenizer.decode([...Array(10).keys()])
+    expect(reads).toBe(read)
+    tokenizer.encode(text)
+    expect(reads).toBeGreaterThan(read)
+  })
+
+  test('ids by text are made once, when first asked for; the later of two tokens that are written alike counts', () => {
+    const vocabulary = readVocabulary(new Map<string, unknown>([['tokenizer.ggml.tokens', ['a', '</s>', 'b', '</s>', 'a']]]), {})
+    expect([...vocabulary.ends]).toEqual([3])
+    expect(vocabulary.ids).toBe(vocabulary.ids)
+    expect([...vocabulary.ids]).toEqual([['a', 4], ['</s>', 3], ['b', 2]])
+  })
+
+  test('a list of merges that no rank could number is refused at once, not when a text comes', () => {
+    const endless = new Proxy(['a b'], { get: (target, key): unknown => (key === 'length' ? 2 ** 21 : key === 'every' ? () => true : Reflect.get(target, key)) })
+    expect(() => createTokenizer(bpeMetadata({ 'tokenizer.ggml.merges': endless }))).toThrow(expect.objectContaining({ code: 'bad-file' }))
+  })
+
   test('merging is linear but for a logarithm', () => {
     const whole = { ...createPreTokenizer('gpt-2', () => {}), split: (text: string) => [text] }
     for (const unit of ['a', ' ', 'abcd', 'ab ca']) {

@@ -1,15 +1,16 @@
 // The cpu device: native kernels where the library was built, else WebAssembly with SIMD on worker threads, which needs no driver
-// and no compiler. Which of them runs (runtime.ts) is chosen when it is opened.
+// and no compiler. Which of them runs (runtime.ts) is chosen when it is opened, and only its code is loaded: native kernels need
+// neither an emitter nor to know what the engine can do.
 //
 // Everything that touches buffers is a job, and jobs run in the order of the calls: also writes and reads that come while work
 // is under way. So memory of a freed buffer may be given out again at once; only what goes back to the heap waits.
 
 import type { Caps } from '../../base/caps.ts'
 import { IngotError } from '../../base/error.ts'
-import { type WasmFeatures, detectWasm } from '../../emit/wasm/features.ts'
+import type { WasmFeatures } from '../../emit/wasm/features.ts'
 import { hashKernel } from '../../ir/hash.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import { type Checked, checkCommands, checkKernel, checkSize, checkTransfer, checkWritable } from '../check.ts'
+import { type Checked, checkCommands, checkSize, checkTransfer, checkWritable } from '../check.ts'
 import { type BufferHandle, type ByteRange, type Command, type Device, type Program, type Recording, emptyStats } from '../device.ts'
 import type { DeviceFactory, OpenOptions, Probe } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
@@ -18,7 +19,6 @@ import type { Found } from './native.ts'
 import type { Runtime, Work } from './runtime.ts'
 import { countThreads } from './thread-count.ts'
 import { isNode } from './thread.ts'
-import { WasmRuntime, describeWasm } from './wasm-runtime.ts'
 
 export interface CpuOptions extends OpenOptions {
   /** `wasm`, or an instruction set of the native library (level.ts); default: INGOT_CPU, else the best there is */
@@ -35,17 +35,17 @@ export const cpu: DeviceFactory = {
   name: 'cpu',
   about: 'native kernels where they are built, WebAssembly SIMD on worker threads everywhere else',
   probe: async (): Promise<Probe> => {
-    const features = await detectWasm()
-    const threads = features.threads ? await countThreads() : 0
     const { native, reason } = await findLibrary({}).catch((error: Error): Found => ({ reason: error.message }))
     if (native !== undefined) {
       const { describeNative } = await import('./native-runtime.ts')
-      const detail = describeNative(native, threads)
+      const detail = describeNative(native, await countThreads())
       return { available: true, detail, key: `${detail} ${native.key}` }
     }
     const level = levelAsked()
     if (level !== undefined && level !== WASM) return { available: false, detail: `native, ${level}`, key: level, reason: String(reason) }
-    const detail = describeWasm(features, threads)
+    const [{ describeWasm }, { detectWasm }] = await Promise.all([import('./wasm-runtime.ts'), import('../../emit/wasm/features.ts')])
+    const features = await detectWasm()
+    const detail = describeWasm(features, features.threads ? await countThreads() : 0)
     const key = `wasm ${typeof process === 'undefined' ? navigator.userAgent : process.versions['v8']} ${detail}`
     if (!features.simd || !features.bulk) return { available: false, detail, key, reason: 'the engine has no WebAssembly SIMD' }
     return { available: true, detail, key, ...(isNode() && level !== WASM ? { faster: String(reason) } : {}) }
@@ -55,16 +55,17 @@ export const cpu: DeviceFactory = {
 
 export async function openCpu(options: CpuOptions = {}): Promise<Device> {
   const { threads } = options
-  const found = options.features ?? await detectWasm()
-  if (!found.simd || !found.bulk) throw new IngotError('device-unavailable', 'the engine has no WebAssembly SIMD', { op: 'cpu' })
   if (threads !== undefined && (!Number.isInteger(threads) || threads < 1)) {
     throw new IngotError('bad-argument', 'bad number of threads', { op: 'cpu', got: threads, wanted: 'a whole number from 1' })
   }
-  const count = found.threads ? threads ?? await countThreads() : 0
+  const count = threads ?? await countThreads()
   const { native } = await findLibrary(options)
-  if (native === undefined) return new CpuDevice(new WasmRuntime(found, count))
+  if (native === undefined) {
+    const { openWasm } = await import('./wasm-runtime.ts')
+    return new CpuDevice(await openWasm(count, options))
+  }
   const { NativeRuntime } = await import('./native-runtime.ts')
-  return new CpuDevice(new NativeRuntime(native, found, count))
+  return new CpuDevice(new NativeRuntime(native, count))
 }
 
 /** The native library, or why there is none; one that was asked for must be there. */
@@ -187,7 +188,6 @@ class CpuDevice implements Device {
       this.stats.compileHits++
       return program
     }
-    checkKernel(kernel, this.caps)
     const compiling = this.#compile(kernel, key)
     this.#compiled.set(key, compiling)
     try {

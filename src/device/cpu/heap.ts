@@ -5,9 +5,8 @@
 // Invariants: addresses are multiples of 64 and not below START; what lies below belongs to the runner (layout.ts).
 
 import { IngotError } from '../../base/error.ts'
-import { MOST_PAGES } from '../../emit/wasm/emit.ts'
+import { MOST_PAGES, PAGE } from '../../emit/wasm/page.ts'
 
-const PAGE = 65536 // bytes
 /** Where parts begin: kernels rely on nothing of theirs being lower (emit/wasm/access.ts). */
 export const START = PAGE
 const ALIGN = 64

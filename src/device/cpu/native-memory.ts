@@ -3,6 +3,7 @@
 //
 // Invariant: an address that was given out stays valid until it was given back as often as it was given out.
 
+import { statSync } from 'node:fs'
 import { IngotError } from '../../base/error.ts'
 import type { ByteRange } from '../device.ts'
 import type { Heap } from './heap.ts'
@@ -72,8 +73,7 @@ export class NativeMemory {
   /** The address of a range of a file, or undefined if it has to be read: it is no file, or kernels could not read it in place. */
   async map({ path, offset = 0, bytes }: ByteRange): Promise<number | undefined> {
     if (path === undefined || offset % WORD !== 0) return undefined
-    const { stat } = await import('node:fs/promises')
-    const { size, ino, mtimeMs } = await stat(path).catch(() => ({ size: 0, ino: 0, mtimeMs: 0 }))
+    const { size, ino, mtimeMs } = look(path)
     if (Math.ceil((offset + bytes) / WORD) * WORD > size) return undefined
     const key = `${path} ${ino} ${mtimeMs} ${size}` // another file may have come in its place
     const mapping = this.#mappings.get(key) ?? this.#open(key, path, size)
@@ -114,5 +114,14 @@ export class NativeMemory {
     if (--mapping.ranges > 0) return
     this.#mappings.delete(mapping.key)
     this.#native.unmap(mapping.at, mapping.bytes)
+  }
+}
+
+/** Asked for every tensor, so without a promise, which would take ten times as long. */
+function look(path: string): { readonly size: number; readonly ino: number; readonly mtimeMs: number } {
+  try {
+    return statSync(path)
+  } catch {
+    return { size: 0, ino: 0, mtimeMs: 0 }
   }
 }

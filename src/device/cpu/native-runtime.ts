@@ -1,11 +1,10 @@
 // The native library as what runs the cpu device. Work whose kernels are all in the library is one call; other work is cut into
 // native and WebAssembly parts, which run one after the other on the same bytes. Two calls are under way at most: while one runs,
-// the next waits inside the library, so that nothing comes between them.
+// the next waits inside the library, so that nothing comes between them. WebAssembly is loaded when a kernel needs it.
 
 import { totalmem } from 'node:os'
 import type { Caps } from '../../base/caps.ts'
 import { IngotError } from '../../base/error.ts'
-import type { WasmFeatures } from '../../emit/wasm/features.ts'
 import type { Kernel } from '../../ir/kernel.ts'
 import type { Checked } from '../check.ts'
 import type { BufferHandle, ByteRange, Program } from '../device.ts'
@@ -18,7 +17,7 @@ import { type NativePlan, type NativeProgram, encodeNative } from './native-plan
 import type { Native, NativeKernel } from './native.ts'
 import type { Plan } from './plan.ts'
 import type { Runtime, Work } from './runtime.ts'
-import { WasmRuntime } from './wasm-runtime.ts'
+import type { WasmRuntime } from './wasm-runtime.ts'
 
 type Part = { readonly native: NativePlan } | { readonly wasm: Plan }
 
@@ -39,12 +38,12 @@ export function describeNative({ level }: Native, threads: number): string {
 export class NativeRuntime implements Runtime<NativeWork> {
   readonly caps: Caps
   readonly #native: Native
-  readonly #features: WasmFeatures
   readonly #threads: number
   readonly #heap: Heap
   readonly #memory: NativeMemory
   readonly #pool: number
   /** started when a kernel needs it */
+  #starting: Promise<WasmRuntime> | undefined
   #wasm: WasmRuntime | undefined
   /** copies of read-only native memory for WebAssembly, by buffer */
   readonly #copies = new Map<BufferHandle, { readonly at: number; readonly of: number }>()
@@ -54,9 +53,8 @@ export class NativeRuntime implements Runtime<NativeWork> {
   #ticket = 0
   #foreign = 0
 
-  constructor(native: Native, features: WasmFeatures, threads: number) {
+  constructor(native: Native, threads: number) {
     this.#native = native
-    this.#features = features
     this.#threads = threads
     this.#heap = new Heap(true)
     this.#memory = new NativeMemory(native, this.#heap)
@@ -87,11 +85,13 @@ export class NativeRuntime implements Runtime<NativeWork> {
     this.#memory.free(place)
   }
 
+  /** A kernel of the library was held against these caps when it was listed, so its body need not be written here. */
   async compile(kernel: Kernel, key: string): Promise<Program> {
     const native = this.#native.find(key)
     if (native !== undefined) return nativeProgram(kernel, key, native)
     this.#foreign++
-    this.#wasm ??= new WasmRuntime(this.#features, this.#threads, this.#heap)
+    this.#starting ??= import('./wasm-runtime.ts').then(({ openWasm }) => openWasm(this.#threads, { heap: this.#heap }))
+    this.#wasm = await this.#starting
     return this.#wasm.compile(kernel, key)
   }
 
@@ -138,7 +138,7 @@ export class NativeRuntime implements Runtime<NativeWork> {
   }
 
   async close(): Promise<void> {
-    await this.#wasm?.close()
+    await (await this.#starting?.catch(() => undefined))?.close()
     this.#native.destroyPool(this.#pool)
     this.#memory.close()
   }

@@ -4,6 +4,7 @@
 // Libraries lie, each with a manifest beside it, in a package for the platform (docs/native.md) or where set-up builds them.
 
 import { IngotError } from '../../base/error.ts'
+import { runningSources } from '../stamp.ts'
 import { LEVELS, type Level } from './level.ts'
 
 /** A kernel of the library. */
@@ -47,12 +48,14 @@ export interface FindOptions {
   readonly level?: string | undefined
   /** where the libraries are */
   readonly folder?: string | undefined
+  /** refuse a library that was made from other code than the one that runs; default: unless a folder is given */
+  readonly strict?: boolean
 }
 
 interface Manifest {
   readonly level: string
   readonly key: string
-  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources`); not asked of a folder that was given */
+  /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources` in stamp.ts); not asked of a folder that was given */
   readonly sources?: readonly string[]
   readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>>
 }
@@ -63,12 +66,10 @@ interface Koffi {
   address(value: unknown): bigint
 }
 
-/** Everything that decides the text of a kernel. */
-const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
 const HOW = 'install a C compiler (gcc or clang) and run `node scripts/setup.js`'
 
 /** Never throws. */
-export async function findNative({ level, folder }: FindOptions = {}): Promise<Found> {
+export async function findNative({ level, folder, strict = folder === undefined }: FindOptions = {}): Promise<Found> {
   const candidates = LEVELS.filter(({ arch, name }) => arch === process.arch && (level === undefined || name === level))
   if (candidates.length === 0) {
     const known = LEVELS.filter(({ arch }) => arch === process.arch).map(({ name }) => name)
@@ -79,7 +80,7 @@ export async function findNative({ level, folder }: FindOptions = {}): Promise<F
   const problems: string[] = []
   for (const place of folder === undefined ? await folders() : [folder]) {
     for (const candidate of candidates) {
-      const found = await tryLoad(koffi, place, candidate, folder === undefined)
+      const found = await tryLoad(koffi, place, candidate, strict)
       if (found.native !== undefined) return found
       problems.push(found.reason)
     }
@@ -107,24 +108,6 @@ async function folders(): Promise<string[]> {
   }
 }
 
-let running: Promise<string> | undefined
-
-/**
- * A hash of the code that makes kernels, below a folder like src/ or dist/. Kernels are known by keys, which stand for their
- * text only as long as this is the same.
- */
-export async function hashSources(root: URL): Promise<string> {
-  const [{ createHash }, { readdir, readFile }] = await Promise.all([import('node:crypto'), import('node:fs/promises')])
-  const paths = (await Promise.all(SOURCES.map(async (folder) => {
-    const names = await readdir(new URL(`${folder}/`, root), { recursive: true })
-    return names.filter((name) => /\.[jt]s$/.test(name) && !name.endsWith('.d.ts')).map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
-  }))).flat().toSorted()
-  const texts = await Promise.all(paths.map((path) => readFile(new URL(path, root))))
-  const hash = createHash('sha256')
-  paths.forEach((path, index) => hash.update(`${path} ${texts[index]?.length}\n`).update(texts[index] ?? ''))
-  return hash.digest('hex')
-}
-
 /** An empty reason: there is nothing to load. */
 async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boolean): Promise<Found> {
   const [{ readFile }, { join }] = await Promise.all([import('node:fs/promises'), import('node:path')])
@@ -134,8 +117,7 @@ async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boole
   } catch {
     return { reason: '' }
   }
-  running ??= hashSources(new URL('../../', import.meta.url))
-  if (strict && !manifest.sources?.includes(await running.catch(() => ''))) {
+  if (strict && !manifest.sources?.includes(await runningSources().catch(() => ''))) {
     return { reason: `the native kernels for ${level.title} are not of these sources: run \`node scripts/setup.js\`` }
   }
   try {

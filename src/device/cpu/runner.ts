@@ -4,7 +4,7 @@
 // skipped, barriers and all threads stay in step.
 
 import type { FunctionBody } from '../../emit/wasm/body.ts'
-import { MOST_PAGES } from '../../emit/wasm/emit.ts'
+import { MOST_PAGES } from '../../emit/wasm/page.ts'
 import { WasmModule } from '../../emit/wasm/module.ts'
 import { CONTROL, ENTRY, ENTRY_BYTES, JOB, KIND, RING } from './layout.ts'
 

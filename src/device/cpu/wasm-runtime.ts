@@ -4,9 +4,9 @@
 import type { Caps } from '../../base/caps.ts'
 import { IngotError, isIngotError } from '../../base/error.ts'
 import { emitWasm } from '../../emit/wasm/emit.ts'
-import type { WasmFeatures } from '../../emit/wasm/features.ts'
+import { type WasmFeatures, detectWasm } from '../../emit/wasm/features.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import type { Checked } from '../check.ts'
+import { type Checked, checkKernel } from '../check.ts'
 import type { Executor } from './executor.ts'
 import { Heap } from './heap.ts'
 import { Inline } from './inline.ts'
@@ -14,6 +14,13 @@ import { cpuCaps } from './level.ts'
 import { type CpuProgram, type Plan, encodePlan } from './plan.ts'
 import { Pool } from './pool.ts'
 import type { Runtime } from './runtime.ts'
+
+/** With the features of the engine, unless others are given; `heap`: memory that is there already. */
+export async function openWasm(threads: number, { features, heap }: { features?: WasmFeatures; heap?: Heap } = {}): Promise<WasmRuntime> {
+  const found = features ?? await detectWasm()
+  if (!found.simd || !found.bulk) throw new IngotError('device-unavailable', 'the engine has no WebAssembly SIMD', { op: 'cpu' })
+  return new WasmRuntime(found, found.threads ? threads : 0, heap)
+}
 
 export function describeWasm({ relaxed }: WasmFeatures, threads: number): string {
   const how = threads === 0 ? 'on this thread' : threads === 1 ? '1 thread' : `${threads} threads`
@@ -52,6 +59,7 @@ export class WasmRuntime implements Runtime<Plan> {
 
   /** The module is compiled here once; threads that load the same bytes share the engine's code. */
   async compile(kernel: Kernel, key: string): Promise<CpuProgram> {
+    checkKernel(kernel, this.caps)
     const { bytes, tables, scratchBytes } = emitWasm(kernel, this.#features)
     try {
       await WebAssembly.compile(bytes)

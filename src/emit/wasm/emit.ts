@@ -19,6 +19,7 @@ import type { FunctionBody, Label } from './body.ts'
 import type { WasmFeatures } from './features.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
+import { MOST_PAGES } from './page.ts'
 import { printModule } from './print.ts'
 import { type Speaker, type Spelling, constantOf, operand, valueType } from './speaker.ts'
 import { spellings, tableLength, wasmTarget } from './spell.ts'
@@ -36,8 +37,6 @@ export interface WasmKernel {
 /** Where things lie in the block of arguments, in bytes. */
 export const ARGS = { grid: 0, tables: 12, buffers: 16 } as const
 const ENTRY = 'run'
-/** Pages of a memory that 32 bits can address. */
-export const MOST_PAGES = 65536
 
 /** The kernel as a module for an engine with these features; `features.threads` makes its memory a shared one. */
 export function emitWasm(kernel: Kernel, features: WasmFeatures): WasmKernel {

@@ -29,13 +29,11 @@ export function encodeHalf(x: number): number {
   return sign | (((bits[0]! >>> 13) & 0x3ffff) - (112 << 10))
 }
 
-function decode(half: number): number {
+/** The value of 16 bits. Who needs it often takes it from HALVES. */
+export function decodeHalf(half: number): number {
   const sign = half & 0x8000 ? -1 : 1
   const exponent = (half >> 10) & 31
   const fraction = half & 1023
   if (exponent === 31) return fraction === 0 ? sign * Infinity : NaN
   return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
 }
-
-/** The value of every f16, by its bits. */
-export const HALVES = Float32Array.from({ length: 65536 }, (_, half) => decode(half))

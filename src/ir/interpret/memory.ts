@@ -6,7 +6,8 @@ import { type Storage, storageBytes, storageScalar, widthOf } from '../../base/d
 import { IngotError } from '../../base/error.ts'
 import type { Node } from '../node.ts'
 import type { AtomicKind } from '../op.ts'
-import { HALVES, encodeHalf } from './half.ts'
+import { HALVES } from './half-table.ts'
+import { encodeHalf } from './half.ts'
 import type { Clock, Shadow } from './shadow.ts'
 import type { Cells, Mask, State, Step } from './state.ts'
 

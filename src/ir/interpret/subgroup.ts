@@ -3,7 +3,8 @@
 
 import { scalarOf, widthOf } from '../../base/dtype.ts'
 import type { Node } from '../node.ts'
-import { encodeHalf, HALVES, roundHalf } from './half.ts'
+import { HALVES } from './half-table.ts'
+import { encodeHalf, roundHalf } from './half.ts'
 import { type Memory, eachOfTile } from './memory.ts'
 import type { Clock } from './shadow.ts'
 import type { Cells, Mask, State, Step } from './state.ts'

@@ -3,7 +3,8 @@
 
 import { scalarOf, widthOf } from '../../base/dtype.ts'
 import type { Node } from '../node.ts'
-import { HALVES, encodeHalf, roundHalf } from './half.ts'
+import { HALVES } from './half-table.ts'
+import { encodeHalf, roundHalf } from './half.ts'
 import type { Cells, State, Step } from './state.ts'
 
 /** Ops whose meaning includes a fault: they run only where they are written, for the lanes that are there. */

@@ -2,16 +2,18 @@
 // the order of the merge list. Vocabulary texts spell bytes in the printable alphabet of GPT-2.
 //
 // A merge may pass through a spelling that is no token; it gets a number past the vocabulary and, if it survives, is
-// written byte by byte.
+// written byte by byte. Which pairs join is found in the list by spelling, then remembered by number: a list has hundreds of
+// thousands of lines, and a text needs few of them.
 
 import { IngotError } from '../../base/error.ts'
-import { Merger, PairTable, type Pairs } from './merge.ts'
+import { Merger, NEVER, PairTable, type Pairs } from './merge.ts'
 import type { PreTokenizer } from './pretokenize.ts'
 import { TokenType, type Vocabulary } from './vocabulary.ts'
 
 /** Words up to this length are remembered, in UTF-16 units. */
 const LONGEST_REMEMBERED = 32
 const MOST_REMEMBERED = 1 << 16
+const MOST_PAIRS = 1 << 20
 /** Heap keys hold ranks below 2^21. */
 const MOST_MERGES = 1 << 21
 
@@ -22,8 +24,12 @@ const BYTES: ReadonlyMap<string, number> = new Map(CHARACTERS.map((character, by
 export class BpeModel implements Pairs {
   readonly #vocabulary: Vocabulary
   readonly #split: PreTokenizer
-  readonly #texts: string[]
-  readonly #pairs: PairTable
+  /** spellings that are no token; their symbols come after the tokens */
+  readonly #others: string[] = []
+  readonly #symbols = new Map<string, number>()
+  /** `left right` to its place in the list */
+  readonly #ranks: ReadonlyMap<string, number>
+  readonly #pairs = new PairTable()
   readonly #byteSymbols: Int32Array
   readonly #remembered = new Map<string, readonly number[]>()
   readonly merger = new Merger(this)
@@ -34,15 +40,8 @@ export class BpeModel implements Pairs {
   constructor(vocabulary: Vocabulary, merges: readonly string[], split: PreTokenizer) {
     this.#vocabulary = vocabulary
     this.#split = split
-    this.#texts = [...vocabulary.texts]
-    const symbols = new Map(vocabulary.ids)
-    const symbolOf = (text: string): number => {
-      let symbol = symbols.get(text)
-      if (symbol === undefined) symbols.set(text, (symbol = this.#texts.push(text) - 1))
-      return symbol
-    }
-    this.#byteSymbols = Int32Array.from(CHARACTERS, symbolOf)
-    this.#pairs = readMerges(merges, symbolOf)
+    this.#ranks = rankMerges(checkMerges(merges))
+    this.#byteSymbols = Int32Array.from(CHARACTERS, (character) => this.#symbolOf(character))
   }
 
   encode(text: string, ids: number[]): void {
@@ -93,7 +92,7 @@ export class BpeModel implements Pairs {
       ids.push(symbol)
       return
     }
-    for (const character of this.#texts[symbol]!) {
+    for (const character of this.#textOf(symbol)) {
       const id = this.#vocabulary.ids.get(character) ?? this.#vocabulary.unknown
       if (id !== undefined) ids.push(id)
     }
@@ -101,9 +100,31 @@ export class BpeModel implements Pairs {
 
   rank(left: number, right: number): number {
     const slot = this.#pairs.find(left, right)
-    if (slot < 0) return -1
-    this.joined = this.#pairs.joinedAt(slot)
-    return this.#pairs.rankAt(slot)
+    if (slot >= 0) {
+      this.joined = this.#pairs.joinedAt(slot)
+      return this.#pairs.rankAt(slot)
+    }
+    const [one, other] = [this.#textOf(left), this.#textOf(right)]
+    // A line is parted at its first space, so a spelling with a space inside is never the left side of one.
+    const rank = one.indexOf(' ', 1) < 0 ? this.#ranks.get(`${one} ${other}`) ?? NEVER : NEVER
+    this.joined = rank === NEVER ? 0 : this.#symbolOf(one + other)
+    if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
+    this.#pairs.add(left, right, rank, this.joined)
+    return rank
+  }
+
+  #symbolOf(text: string): number {
+    let symbol = this.#vocabulary.ids.get(text) ?? this.#symbols.get(text)
+    if (symbol === undefined) {
+      symbol = this.#vocabulary.texts.length + this.#others.push(text) - 1
+      this.#symbols.set(text, symbol)
+    }
+    return symbol
+  }
+
+  #textOf(symbol: number): string {
+    const { texts } = this.#vocabulary
+    return texts[symbol] ?? this.#others[symbol - texts.length]!
   }
 }
 
@@ -121,20 +142,17 @@ export function bpeBytes(text: string, type: number | undefined): Uint8Array {
   return Uint8Array.from(bytes)
 }
 
-/** `left right` per line of the list; the place in the list is the rank. */
-function readMerges(merges: readonly string[], symbolOf: (text: string) => number): PairTable {
-  if (merges.length >= MOST_MERGES) {
-    throw new IngotError('bad-file', 'too many merges', { op: 'tokenizer', got: merges.length, wanted: `below ${MOST_MERGES}` })
-  }
-  const pairs = new PairTable()
-  merges.forEach((merge, rank) => {
-    const gap = merge.indexOf(' ', 1)
-    if (gap < 0) return
-    const left = merge.slice(0, gap)
-    const right = merge.slice(gap + 1)
-    pairs.add(symbolOf(left), symbolOf(right), rank, symbolOf(left + right))
-  })
-  return pairs
+/** Refuses a list that no rank could number. */
+export function checkMerges(merges: readonly string[]): readonly string[] {
+  if (merges.length < MOST_MERGES) return merges
+  throw new IngotError('bad-file', 'too many merges', { op: 'tokenizer', got: merges.length, wanted: `below ${MOST_MERGES}` })
+}
+
+/** The place in the list is the rank; of equal lines the first counts. */
+function rankMerges(merges: readonly string[]): Map<string, number> {
+  const ranks = new Map<string, number>()
+  for (let rank = merges.length - 1; rank >= 0; rank--) ranks.set(merges[rank]!, rank)
+  return ranks
 }
 
 function buildAlphabet(): string[] {

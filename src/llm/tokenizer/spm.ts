@@ -3,7 +3,8 @@
 //
 // The rule has no notion of words, so a text is one long list of symbols. To stay fast, it is cut first wherever no token
 // of the vocabulary has these two characters side by side: nothing can ever be joined across such a place, so cutting
-// there changes no result. Short cuts are remembered.
+// there changes no result. Short cuts are remembered. What only some texts need is made when one comes: a prompt of a few words
+// should not wait for tables that serve books.
 
 import { Merger, NEVER, PairTable, type Pairs } from './merge.ts'
 import { TokenType, type Vocabulary } from './vocabulary.ts'
@@ -14,36 +15,40 @@ const BYTE_TEXT = /^<0x([0-9A-Fa-f]{2})>$/
 const LONGEST_REMEMBERED = 32
 const MOST_REMEMBERED = 1 << 16
 const MOST_PAIRS = 1 << 20
+/** Texts up to this length are merged in one piece, in UTF-16 units. */
+const SHORT = 2048
 
 export class SpmModel implements Pairs {
   readonly #vocabulary: Vocabulary
-  /** what every symbol spells: the tokens, then single characters that are no token */
-  readonly #texts: string[]
-  readonly #symbols: Map<string, number>
-  readonly #ranks: Int32Array
-  readonly #bytes: Int32Array
-  readonly #neighbours: Neighbours
+  /** single characters that are no token; their symbols come after the tokens */
+  readonly #others: string[] = []
+  readonly #symbols = new Map<string, number>()
+  /** all scores, each once, lowest first: a token's rank is its place from the end */
+  readonly #scores: Float32Array
+  readonly #short: number
+  #bytes: Int32Array | undefined
+  #neighbours: Neighbours | undefined
   readonly #pairs = new PairTable()
   readonly #remembered = new Map<string, readonly number[]>()
   readonly merger = new Merger(this)
   #buffer = new Int32Array(1024)
   joined = 0
 
-  constructor(vocabulary: Vocabulary) {
+  constructor(vocabulary: Vocabulary, { short = SHORT } = {}) {
     this.#vocabulary = vocabulary
-    this.#texts = [...vocabulary.texts]
-    this.#symbols = new Map(vocabulary.ids)
-    this.#ranks = rankScores(vocabulary.scores)
-    this.#bytes = findByteTokens(vocabulary)
-    this.#neighbours = new Neighbours(vocabulary.texts)
+    this.#short = short
+    const rising = Float32Array.from(vocabulary.scores).sort()
+    this.#scores = rising.filter((score, i) => score !== rising[i - 1])
   }
 
   /** Appends the ids of a text. The caller has put the space prefix where it belongs. */
   encode(text: string, ids: number[]): void {
     const escaped = text.replaceAll(' ', SPACE)
+    if (escaped.length <= this.#short) return this.#encodeCut(escaped, ids)
+    const neighbours = this.#neighbours ??= new Neighbours(this.#vocabulary.texts)
     let start = 0
     for (let end = 1; end <= escaped.length; end++) {
-      if (end < escaped.length && this.#neighbours.has(escaped.charCodeAt(end - 1), escaped.charCodeAt(end))) continue
+      if (end < escaped.length && neighbours.has(escaped.charCodeAt(end - 1), escaped.charCodeAt(end))) continue
       this.#encodeCut(escaped.slice(start, end), ids)
       start = end
     }
@@ -69,14 +74,23 @@ export class SpmModel implements Pairs {
     if (this.#buffer.length < text.length) this.#buffer = new Int32Array(2 * text.length)
     let count = 0
     for (const character of text) {
-      let symbol = this.#symbols.get(character)
-      if (symbol === undefined) {
-        symbol = this.#texts.push(character) - 1
-        this.#symbols.set(character, symbol)
-      }
-      this.#buffer[count++] = symbol
+      this.#buffer[count++] = this.#vocabulary.ids.get(character) ?? this.#symbolOf(character)
     }
     return count
+  }
+
+  #symbolOf(other: string): number {
+    let symbol = this.#symbols.get(other)
+    if (symbol === undefined) {
+      symbol = this.#vocabulary.texts.length + this.#others.push(other) - 1
+      this.#symbols.set(other, symbol)
+    }
+    return symbol
+  }
+
+  #textOf(symbol: number): string {
+    const { texts } = this.#vocabulary
+    return texts[symbol] ?? this.#others[symbol - texts.length]!
   }
 
   #emit(symbol: number, ids: number[]): void {
@@ -84,7 +98,8 @@ export class SpmModel implements Pairs {
       ids.push(symbol)
       return
     }
-    for (const byte of new TextEncoder().encode(this.#texts[symbol])) {
+    this.#bytes ??= findByteTokens(this.#vocabulary)
+    for (const byte of new TextEncoder().encode(this.#textOf(symbol))) {
       const id = this.#bytes[byte]!
       if (id >= 0) ids.push(id)
       else if (this.#vocabulary.unknown !== undefined) ids.push(this.#vocabulary.unknown)
@@ -98,12 +113,24 @@ export class SpmModel implements Pairs {
       this.joined = this.#pairs.joinedAt(slot)
       return this.#pairs.rankAt(slot)
     }
-    const id = this.#vocabulary.ids.get(this.#texts[left]! + this.#texts[right]!)
-    const rank = id === undefined ? NEVER : this.#ranks[id]!
+    const id = this.#vocabulary.ids.get(this.#textOf(left) + this.#textOf(right))
+    const rank = id === undefined ? NEVER : this.#rankOf(id)
     this.joined = id ?? 0
     if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
     this.#pairs.add(left, right, rank, this.joined)
     return rank
+  }
+
+  /** The highest score is 0, equal scores share one. */
+  #rankOf(id: number): number {
+    const score = this.#vocabulary.scores[id]!
+    let [low, high] = [0, this.#scores.length - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#scores[middle]! < score) low = middle + 1
+      else high = middle
+    }
+    return this.#scores.length - 1 - low
   }
 }
 
@@ -121,13 +148,6 @@ function findByteTokens({ texts, types }: Vocabulary): Int32Array {
     if (byte !== null) ids[Number.parseInt(byte[1]!, 16)] = id
   })
   return ids
-}
-
-/** Scores as ranks: the highest score is 0, equal scores share one. */
-function rankScores(scores: Float32Array): Int32Array {
-  const falling = [...new Set(scores)].sort((a, b) => b - a)
-  const rankOf = new Map(falling.map((score, rank) => [score, rank]))
-  return Int32Array.from(scores, (score) => rankOf.get(score)!)
 }
 
 /** Which two UTF-16 units stand side by side in some token. May say yes wrongly (it is a hashed bitmap), never no. */

@@ -3,7 +3,7 @@
 // bpe.ts and wordpiece.ts. Knows nothing of files.
 
 import { IngotError } from '../../base/error.ts'
-import { BpeModel, bpeBytes } from './bpe.ts'
+import { BpeModel, bpeBytes, checkMerges } from './bpe.ts'
 import { createPreTokenizer } from './pretokenize.ts'
 import { SpmModel, spmBytes } from './spm.ts'
 import { createStreamDecoder, type StreamDecoder } from './stream.ts'
@@ -50,11 +50,14 @@ export interface TokenizerOptions {
   readonly warn?: (message: string) => void
 }
 
+interface PlainEncoder { encode(text: string, ids: number[]): void }
+
 /** What a kind brings; the rest of this file is the same for all. */
 interface Kind {
   readonly kind: Tokenizer['kind']
   readonly vocabulary: Vocabulary
-  readonly model: { encode(text: string, ids: number[]): void }
+  /** builds what encoding needs, which takes time: not called for those who only decode */
+  readonly model: () => PlainEncoder
   readonly bytes: (text: string, type: number | undefined) => Uint8Array
   readonly spacePrefix: boolean
   /** the first word of a decoded text loses its space */
@@ -80,9 +83,9 @@ export function createTokenizer(metadata: Metadata, { warn = console.warn }: Tok
 }
 
 function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Tokenizer {
-  const { vocabulary, model } = kind
+  const { vocabulary } = kind
   const { texts, types, ends } = vocabulary
-  const [always, onRequest] = collectSpecials(vocabulary)
+  let encoder: { readonly model: PlainEncoder; readonly specials: Specials } | undefined
   const cache: (Uint8Array | undefined)[] = []
   const nothing = new Uint8Array(0)
 
@@ -107,6 +110,8 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
     eot: vocabulary.eot,
     addsBos: kind.before !== undefined,
     encode(text, { addSpecial = false, parseSpecial = false } = {}) {
+      encoder ??= { model: kind.model(), specials: collectSpecials(vocabulary) }
+      const { model, specials: { always, onRequest } } = encoder
       const ids: number[] = []
       if (addSpecial && kind.before !== undefined) ids.push(kind.before)
       const specials = parseSpecial ? onRequest : always
@@ -149,13 +154,15 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
 }
 
 /** The tokens that are found in text before anything else: those the file added always, special ones on request. */
-function collectSpecials({ texts, types }: Vocabulary): readonly [always: Trie, onRequest: Trie] {
+interface Specials { readonly always: Trie; readonly onRequest: Trie }
+
+function collectSpecials({ texts, types }: Vocabulary): Specials {
   const [always, onRequest] = [new Trie(), new Trie()]
   texts.forEach((text, id) => {
     if (types[id] === TokenType.userDefined) always.add(text, id)
     if (types[id] === TokenType.userDefined || isSpecialType(types[id])) onRequest.add(text, id)
   })
-  return [always, onRequest]
+  return { always, onRequest }
 }
 
 /**
@@ -175,7 +182,7 @@ function openSpm(metadata: Metadata): Kind {
   const vocabulary = readVocabulary(metadata, { bos: 1, eos: 2, unknown: 0 })
   const spacePrefix = readFlag(metadata, 'tokenizer.ggml.add_space_prefix', true)
   return {
-    kind: 'spm', vocabulary, model: new SpmModel(vocabulary), bytes: spmBytes,
+    kind: 'spm', vocabulary, model: () => new SpmModel(vocabulary), bytes: spmBytes,
     spacePrefix, dropFirstSpace: spacePrefix, ...readEnds(metadata, vocabulary, true),
   }
 }
@@ -184,10 +191,10 @@ function openBpe(metadata: Metadata, warn: Warn): Kind {
   const vocabulary = readVocabulary(metadata, {})
   const pre = readValue(metadata, 'tokenizer.ggml.pre')
   const split = createPreTokenizer(typeof pre === 'string' ? pre : undefined, warn)
-  const merges = readStrings(metadata, 'tokenizer.ggml.merges')
+  const merges = checkMerges(readStrings(metadata, 'tokenizer.ggml.merges'))
   const spacePrefix = readFlag(metadata, 'tokenizer.ggml.add_space_prefix', false)
   return {
-    kind: 'bpe', vocabulary, model: new BpeModel(vocabulary, merges, split), bytes: bpeBytes,
+    kind: 'bpe', vocabulary, model: () => new BpeModel(vocabulary, merges, split), bytes: bpeBytes,
     spacePrefix, dropFirstSpace: spacePrefix, ...readEnds(metadata, vocabulary, split.addBos),
   }
 }
@@ -199,10 +206,10 @@ function openWordPiece(metadata: Metadata): Kind {
   const vocabulary: Vocabulary = { ...read, texts, bos: separator('cls') ?? read.bos }
   // the misspelt key is the one in the format
   const after = separator('seperator') ?? separator('separator') ?? vocabulary.eos
+  const lowercase = readFlag(metadata, 'tokenizer.ggml.normalizer.lowercase', true)
   return {
     kind: 'wordpiece', vocabulary, bytes: spmBytes, spacePrefix: false, dropFirstSpace: true,
-    model: new WordPieceModel(vocabulary, { lowercase: readFlag(metadata, 'tokenizer.ggml.normalizer.lowercase', true) }),
-    before: vocabulary.bos, after,
+    model: () => new WordPieceModel(vocabulary, { lowercase }), before: vocabulary.bos, after,
   }
 }
 

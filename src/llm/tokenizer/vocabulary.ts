@@ -20,6 +20,7 @@ export const TokenType = { normal: 1, unknown: 2, control: 3, userDefined: 4, un
 
 export interface Vocabulary {
   readonly texts: readonly string[]
+  /** by text; of two tokens that are written alike, the later one. Made when first asked for */
   readonly ids: ReadonlyMap<string, number>
   readonly types: Int32Array
   readonly scores: Float32Array
@@ -45,22 +46,40 @@ const TURN_ENDS = [
 
 /** Texts that end generation besides the ends of a turn. */
 const OTHER_ENDS = ['<|return|>', '<|call|>', '<|eom_id|>', '</s>', '[EOS]', '<eos>', '<turn|>'] as const
+const KNOWN_ENDS: ReadonlySet<string> = new Set([...TURN_ENDS, ...OTHER_ENDS])
 
 export function readVocabulary(metadata: Metadata, defaults: SpecialDefaults): Vocabulary {
   const texts = readStrings(metadata, 'tokenizer.ggml.tokens')
-  const ids = new Map<string, number>()
-  texts.forEach((text, id) => ids.set(text, id))
-  const types = Int32Array.from(readNumbers(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal))
-  const scores = Float32Array.from(readNumbers(metadata, 'tokenizer.ggml.scores', texts.length, 0))
+  const types = new Int32Array(readNumbers(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal))
+  const scores = new Float32Array(readNumbers(metadata, 'tokenizer.ggml.scores', texts.length, 0))
   const special = (name: string, otherwise?: number): number | undefined =>
     readId(metadata, `tokenizer.ggml.${name}_token_id`, texts.length) ??
     (inRange(otherwise, texts.length) ? otherwise : undefined)
 
   const eos = special('eos', defaults.eos)
-  const eot = special('eot') ?? findTurnEnd(ids, types)
-  const ends = findEnds(ids, types, [eos, eot, special('eom')])
+  const known = findTexts(texts, KNOWN_ENDS)
+  const eot = special('eot') ?? findTurnEnd(known, types)
+  const ends = findEnds(known, types, [eos, eot, special('eom')])
   const bos = special('bos', defaults.bos)
-  return { texts, ids, types, scores, bos, eos, eot, unknown: special('unknown', defaults.unknown), ends }
+  let ids: ReadonlyMap<string, number> | undefined
+  return {
+    texts, types, scores, bos, eos, eot, unknown: special('unknown', defaults.unknown), ends,
+    get ids() { return ids ??= numberTexts(texts) },
+  }
+}
+
+function numberTexts(texts: readonly string[]): Map<string, number> {
+  const ids = new Map<string, number>()
+  texts.forEach((text, id) => ids.set(text, id))
+  return ids
+}
+
+/** The ids of a few texts, without a table of them all. */
+function findTexts(texts: readonly string[], wanted: ReadonlySet<string>): Map<string, number> {
+  const found = new Map<string, number>()
+  const beginnings = new Set([...wanted].map((text) => text.charCodeAt(0)))
+  texts.forEach((text, id) => { if (beginnings.has(text.charCodeAt(0)) && wanted.has(text)) found.set(text, id) })
+  return found
 }
 
 /** Control and unknown tokens say something to the model, not to the reader. */
