@@ -180,7 +180,7 @@ async function ofProducts(device: Device): Promise<Finding[]> {
   }
   const list = (blas: boolean): string => choices.filter((choice) => choice.blas === blas).slice(0, SIZES_SHOWN).map(({ size, why }) => `${size} (${why})`).join(', ')
   const parts = [list(true), list(false)].map((text, i) => (text === '' ? '' : `${i === 0 ? 'used for' : 'not for'} ${text}`)).filter((text) => text !== '')
-  return [{ probe: 'f32 products', status: 'note', evidence: `${name} (${path}), ${parts.join('; ')}`, prescription: '' }]
+  return [{ probe: 'f32 products', status: 'note', evidence: `${name} (${path}), ${parts.length === 0 ? 'not used: nothing could be measured' : parts.join('; ')}`, prescription: '' }]
 }
 
 function message(error: unknown): string {

@@ -56,8 +56,8 @@ export interface ProductGround {
 /** Largest product that is measured, in multiplications: some milliseconds. What is larger does not do worse by the library. */
 const MOST_MEASURED = 2 ** 24
 /** Small ones are repeated until there are about as many. */
-const LEAST_MEASURED = 2 ** 21
-const MOST_REPEATS = 64
+const LEAST_MEASURED = 2 ** 23
+const MOST_REPEATS = 128
 const ROUNDS = 5
 /** How much faster the library must be: results should not change with the weather. */
 const CLEARLY = 1.1
