@@ -113,7 +113,7 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
   if (cc === undefined) throw new Error('no C compiler')
   const objects = join(folder, 'objects')
   mkdirSync(objects, { recursive: true })
-  const [prelude, runtime] = [/^prelude.*\.h$/, /^(runtime|wait)\.[ch]$/].map((names) => sha(version, hashFolder(nativeFolder, names)))
+  const [prelude, runtime] = [/^prelude.*\.h$/, /^(runtime|wait|blas)\.[ch]$/].map((names) => sha(version, hashFolder(nativeFolder, names)))
   const { entries, files } = emitFiles(kernels, { emitC, hashKernel })
   const key = sha(prelude, runtime, JSON.stringify([level, flags, entries]), ...files.map(({ text }) => text))
   const baseline = [...flags, `-DINGOT_LEVEL_${level.name}`]

@@ -4,6 +4,7 @@
 // Also memory and mapped files, for which JavaScript has no words.
 
 #include "runtime.h"
+#include "blas.h"
 #include "wait.h"
 
 #include <fcntl.h>
@@ -225,6 +226,8 @@ static int has_dotprod(void) { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0
 static int has_dotprod(void) { return 1; } // every Apple chip that runs macOS
 #endif
 #endif
+
+uint64_t ingot_multiply_at(void) { return (uint64_t)(uintptr_t)multiply; }
 
 // Compiled, like all of this file, for the oldest CPU of the architecture: it may run before anything is known.
 int32_t ingot_supported(void) {

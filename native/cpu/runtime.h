@@ -63,5 +63,7 @@ EXPORT int32_t ingot_supported(void);
 // Defined by the generated table of kernels.
 EXPORT uint64_t ingot_kernel_at(uint32_t index);
 EXPORT const char *ingot_build_key(void);
+// The kernel of blas.h, which multiplies by a library.
+EXPORT uint64_t ingot_multiply_at(void);
 
 #endif

@@ -47,6 +47,6 @@ function state({ available, detail, selfTest: { passed, failed }, findings }: De
 }
 
 function trouble(name: string, { probe, status, evidence, prescription }: Finding, style: Style): string {
-  const sign = status === 'fail' ? style.red('✗') : style.yellow('!')
+  const sign = status === 'fail' ? style.red('✗') : status === 'warn' ? style.yellow('!') : style.dim('·')
   return `  ${sign} ${name}, ${probe}: ${evidence}${prescription === '' ? '' : `\n      ${style.cyan('->')} ${prescription}`}`
 }

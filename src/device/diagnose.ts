@@ -6,13 +6,14 @@ import { detectWasm } from '../emit/wasm/features.ts'
 import type { Device } from './device.ts'
 import type { Probe } from './factory.ts'
 import { DEVICES, type DeviceLine, open } from './open.ts'
-import { selfTest } from './self-test.ts'
+import { PRODUCTS, selfTest } from './self-test.ts'
 import type { Verdict, VerdictStore } from './verdict.ts'
 
 export interface Finding {
   /** what was looked at: `self-test`, `threads` */
   readonly probe: string
-  readonly status: 'ok' | 'warn' | 'fail'
+  /** note: nothing is wrong, but people may want to know */
+  readonly status: 'ok' | 'note' | 'warn' | 'fail'
   readonly evidence: string
   /** what to do; empty where nothing has to be done */
   readonly prescription: string
@@ -85,6 +86,7 @@ async function examine(line: DeviceLine, verdicts: Map<string, Verdict>): Promis
           verdicts.set(line.name, verdict)
         }
         findings.push(judged(line, verdict), ...ofDevice(line, device, probe))
+        if (line.name === 'cpu') findings.push(...await ofProducts(device))
       } finally {
         await device.close()
       }
@@ -155,6 +157,30 @@ async function ofEngine({ detail, faster }: Probe): Promise<Finding[]> {
       `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right'),
     check('threads', threads, 'SharedArrayBuffer', 'no SharedArrayBuffer: one thread does all the work', 'serve the page cross-origin isolated (COOP and COEP headers)'),
   ]
+}
+
+/** Sizes named in one line. */
+const SIZES_SHOWN = 6
+
+/** Who multiplies f32 matrices there: sizes that it has not met yet are measured now. */
+async function ofProducts(device: Device): Promise<Finding[]> {
+  const { failed } = await selfTest(device, PRODUCTS)
+  const { productsOf } = await import('./cpu/cpu.ts')
+  const { name, path, reason, choices = [] } = productsOf(device) ?? {}
+  const [first] = failed
+  if (first !== undefined) return [{ probe: 'f32 products', status: 'fail', evidence: `${first.name}: ${first.error}`, prescription: name === undefined ? '' : 'set INGOT_BLAS=off' }]
+  if (reason !== undefined) {
+    const prescription = process.env['INGOT_BLAS'] === undefined ? 'OpenBLAS makes models of f32 weights faster; Debian and Ubuntu have it as libopenblas0-pthread' : ''
+    return [{ probe: 'f32 products', status: 'note', evidence: `by Ingot's own kernels: ${reason}`, prescription }]
+  }
+  if (name === undefined) return [] // no native kernels, no choice
+  const wrong = choices.find(({ why }) => why.startsWith('wrong'))
+  if (wrong !== undefined) {
+    return [{ probe: 'f32 products', status: 'warn', evidence: `${name} (${path}) is ${wrong.why} (${wrong.size})`, prescription: 'update it, or set INGOT_BLAS=off; until then Ingot does without it where it is wrong' }]
+  }
+  const list = (blas: boolean): string => choices.filter((choice) => choice.blas === blas).slice(0, SIZES_SHOWN).map(({ size, why }) => `${size} (${why})`).join(', ')
+  const parts = [list(true), list(false)].map((text, i) => (text === '' ? '' : `${i === 0 ? 'used for' : 'not for'} ${text}`)).filter((text) => text !== '')
+  return [{ probe: 'f32 products', status: 'note', evidence: `${name} (${path}), ${parts.length === 0 ? 'not used: nothing could be measured' : parts.join('; ')}`, prescription: '' }]
 }
 
 function message(error: unknown): string {

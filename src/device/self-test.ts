@@ -32,6 +32,11 @@ export const SELF_TEST: readonly SelfTestCase[] = [
   { record: attention, params: { ...attention.cases[0]!, type: 'f16', rows: 3, heads: 2, kvHeads: 1, headDim: 16, capacity: 70 } },
 ]
 
+/** Products of f32 matrices from small to large, which a device may leave to a library, by size: `ingot doctor` lets it choose. */
+export const PRODUCTS: readonly SelfTestCase[] = [[16, 16, 16], [64, 64, 64], [256, 256, 256], [16, 1024, 1024]].map(([n, k, m]) => (
+  { record: matmul, params: { format: 'f32', m, k, n, bias: false } }
+))
+
 /** Runs all cases. Never throws: a device that fails in any way has failed its test. */
 export async function selfTest(device: Device, cases: readonly SelfTestCase[] = SELF_TEST): Promise<Verdict> {
   const passed: string[] = []

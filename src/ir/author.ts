@@ -5,7 +5,7 @@
 
 import { type DType, type Scalar, type Storage, type Tile, type Vector, type Width, registerOf, scalarOf, vector } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
-import type { BufferParam, Kernel, Role, SharedArray, UniformParam } from './kernel.ts'
+import type { BufferParam, Kernel, Product, Role, SharedArray, UniformParam } from './kernel.ts'
 import { Interner, type Node } from './node.ts'
 import type { Arg, AtomicKind, IndexName, OpName } from './op.ts'
 import { type Maker, type Operand, type ScalarOf, type Uniformity, Value, constant, lift, makeNode } from './value.ts'
@@ -130,6 +130,7 @@ export interface KernelSpec<P extends Readonly<Record<string, ParamSpec>>> {
    * is then written only when somebody needs it, and these stand for it in caches. A test holds the promise against the bodies.
    */
   readonly variant?: string
+  readonly product?: Product
 }
 
 /** Writes a kernel by running `body` once, and verifies it. */
@@ -143,7 +144,7 @@ export function kernel<const P extends Readonly<Record<string, ParamSpec>>>(
     body(Object.fromEntries(handles) as Handles<P>, author as unknown as Scope)
     const written = author.finish(spec.subgroup ?? 0)
     verify(written)
-    return written
+    return spec.product === undefined ? written : { ...written, product: spec.product }
   }
   return spec.variant === undefined ? write() : lazyKernel(name, spec, [x, y, z], write)
 }
@@ -162,6 +163,7 @@ function lazyKernel(name: string, spec: KernelSpec<Readonly<Record<string, Param
   return {
     name,
     key: JSON.stringify([name, spec.params, workgroup, subgroup, spec.variant]),
+    product: spec.product,
     params: Object.entries(spec.params).map(([key, param]) => (param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false })),
     workgroup,
     subgroup,

@@ -30,10 +30,20 @@ export interface SharedArray {
   readonly atomic: boolean
 }
 
+/**
+ * Says that a kernel is nothing but a product of matrices, which a device may have a better way for: y [n, m] = x [n, k] times w [m, k]
+ * transposed, plus bias [m] if there is one. All are f32; buffers and uniforms have these names.
+ */
+export interface Product {
+  /** columns of y that a workgroup computes: the grid of a whole product is [ceil(m / outs), 1, 1] */
+  readonly outs: number
+}
+
 export interface Kernel {
   readonly name: string
   /** stands for the content where the author vouches for it (see KernelSpec.variant); spares printing and even writing the body */
   readonly key?: string | undefined
+  readonly product?: Product | undefined
   /** in binding order: buffers count 0, 1, 2...; uniforms are packed in order into one struct of 4-byte fields */
   readonly params: readonly Param[]
   /** lanes of one workgroup */

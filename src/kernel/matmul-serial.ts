@@ -21,6 +21,7 @@ export function matmulSerial({ format: name, m, k: inner, n, bias }: LinearParam
       y: buffer('f32', 'readwrite'), m: uniform('u32'), k: uniform('u32'), n: uniform('u32'),
     },
     variant: 'serial',
+    ...(name === 'f32' ? { product: { outs: ROWS } } : {}),
   }, (p, k) => {
     const rows = k.shared('rows', 'f32', ROWS * RUN)
     const first = k.let('first', k.workgroupId.x.mul(ROWS))

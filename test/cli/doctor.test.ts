@@ -21,6 +21,7 @@ describe('doctor', () => {
     const cpu = devices.find(({ name }) => name === 'cpu')
     expect(cpu?.selfTest.passed.length).toBeGreaterThan(3)
     expect(devices.find(({ name }) => name === chosen)?.selfTest.failed).toEqual([])
+    if (cpu?.detail.startsWith('native')) expect(cpu.findings).toContainEqual(expect.objectContaining({ probe: 'f32 products', status: 'note', evidence: expect.stringMatching(/INGOT_BLAS is off/) }))
     for (const { available, findings } of devices) {
       expect(findings.length).toBeGreaterThan(0)
       if (!available) expect(findings[0]).toMatchObject({ probe: 'available', status: 'warn' })

@@ -1,10 +1,12 @@
 // Whole models on the native libraries that set-up builds, at every instruction set that this CPU has, with one, two and three threads:
-// the same logits each time for the same number of threads, close to WebAssembly's, and every kernel in the library.
+// the same logits each time for the same number of threads, close to WebAssembly's, and every kernel in the library. Once more with a
+// BLAS library, where there is one.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { nmse } from '../../src/device/compare.ts'
+import { findBlas } from '../../src/device/cpu/blas.ts'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { findNative } from '../../src/device/cpu/native.ts'
 import type { Device } from '../../src/device/device.ts'
@@ -39,6 +41,9 @@ async function tell(file: string | ByteSource, device: Device): Promise<Told> {
 
 const missing = new Map(await Promise.all(NATIVE_LEVELS.map(async ({ name }) => [name, (await findNative({ level: name })).reason] as const)))
 
+const best = NATIVE_LEVELS.find(({ name }) => missing.get(name) === undefined)?.name
+const blas = await findBlas('')
+
 describe.each(FILES)('%s', (_name, file, allowed) => {
   let want: Told
   beforeAll(async () => {
@@ -60,4 +65,11 @@ describe.each(FILES)('%s', (_name, file, allowed) => {
       expect({ prompt: nmse(first.prompt, want.prompt) < allowed, step: nmse(first.step, want.step) < allowed }).toEqual({ prompt: true, step: true })
     })
   }
+
+  const none = best === undefined ? 'no native kernels' : blas.reason
+  it.skipIf(none !== undefined)(`a BLAS library multiplies${none === undefined ? '' : `: ${none}`}`, async () => {
+    await using device = await openCpu({ level: best ?? '', threads: 2, blas: { library: '', always: true } })
+    const { prompt, step } = await tell(await file(), device)
+    expect({ prompt: nmse(prompt, want.prompt) < allowed, step: nmse(step, want.step) < allowed }).toEqual({ prompt: true, step: true })
+  })
 })

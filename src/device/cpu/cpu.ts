@@ -16,6 +16,7 @@ import type { DeviceFactory, OpenOptions, Probe } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
 import { BufferTable, type Entry } from '../table.ts'
 import type { Found } from './native.ts'
+import type { BlasOptions, ProductReport } from './product-choice.ts'
 import type { Runtime, Work } from './runtime.ts'
 import { countThreads } from './thread-count.ts'
 import { isNode } from './thread.ts'
@@ -27,6 +28,8 @@ export interface CpuOptions extends OpenOptions {
   readonly libraries?: string
   /** less than the engine has, for tests: `threads: false` means no shared memory; no native library then */
   readonly features?: WasmFeatures
+  /** which BLAS library may multiply f32 matrices, and when */
+  readonly blas?: BlasOptions
 }
 
 const WASM = 'wasm'
@@ -65,7 +68,12 @@ export async function openCpu(options: CpuOptions = {}): Promise<Device> {
     return new CpuDevice(await openWasm(count, options))
   }
   const { NativeRuntime } = await import('./native-runtime.ts')
-  return new CpuDevice(new NativeRuntime(native, count))
+  return new CpuDevice(new NativeRuntime(native, count, options.blas))
+}
+
+/** Who multiplies f32 matrices on a device, as far as that was asked of it; undefined where only our own kernels do. */
+export function productsOf(device: Device): ProductReport | undefined {
+  return device instanceof CpuDevice ? device.products : undefined
 }
 
 /** The native library, or why there is none; one that was asked for must be there. */
@@ -119,6 +127,7 @@ class CpuDevice implements Device {
   }
 
   get detail(): string { return this.#runtime.detail }
+  get products(): ProductReport | undefined { return this.#runtime.products }
 
   alloc(bytes: number): BufferHandle {
     this.#open('alloc')

@@ -9,6 +9,7 @@ import { Hazards } from '../hazard.ts'
 import type { Heap } from './heap.ts'
 import { KIND } from './layout.ts'
 import { COMMAND, COMMAND_BYTES, PLAN, PLAN_BYTES, setWide } from './native-layout.ts'
+import { PRODUCT_BYTES, type PlannedProduct, sizeOf } from './native-product.ts'
 import type { NativeKernel } from './native.ts'
 
 /** A kernel that is in the library. */
@@ -20,6 +21,7 @@ export interface NativePlan {
   /** where it lies in the heap */
   readonly block: number
   readonly reads: readonly { readonly at: number; readonly bytes: number }[]
+  readonly products: readonly PlannedProduct[]
 }
 
 export interface NativeGround {
@@ -36,7 +38,8 @@ const POINTER = 8
 const align = (bytes: number): number => Math.ceil(bytes / 64) * 64
 
 type Dispatch = Extract<Checked<number>, { kind: 'dispatch' }>
-const argsBytes = ({ buffers, uniforms }: Dispatch): number => align(buffers.length * POINTER) + align(uniforms.length)
+const argsBytes = ({ program, buffers, uniforms }: Dispatch): number =>
+  align(buffers.length * POINTER) + align(uniforms.length) + (program.kernel.product === undefined ? 0 : PRODUCT_BYTES)
 
 export function encodeNative(ground: NativeGround, commands: readonly Checked<number>[]): NativePlan {
   const argsSize = commands.reduce((sum, command) => sum + (command.kind === 'dispatch' ? argsBytes(command) : 0), 0)
@@ -62,6 +65,7 @@ class Encoder {
   readonly #block: number
   readonly #hazards = new Hazards()
   readonly #reads: { at: number; bytes: number }[] = []
+  readonly #products: PlannedProduct[] = []
   /** where the next arguments or bytes to read go */
   #top: number
   #count = 0
@@ -93,7 +97,7 @@ class Encoder {
     this.#words[(this.#block + PLAN.count) >>> 2] = this.#count
     this.#words[(this.#block + PLAN.cancel) >>> 2] = 0
     setWide(this.#words, this.#block + PLAN.scratch, this.#scratch)
-    return { block: this.#block, reads: this.#reads }
+    return { block: this.#block, reads: this.#reads, products: this.#products }
   }
 
   #address({ entry, offset }: Bound<number>): number {
@@ -111,7 +115,8 @@ class Encoder {
     return at
   }
 
-  #dispatch({ program, buffers, uniforms, grid }: Dispatch): void {
+  #dispatch(dispatch: Dispatch): void {
+    const { program, buffers, uniforms, grid } = dispatch
     const total = grid[0] * grid[1] * grid[2]
     if (total === 0) return
     if (total > MOST_GROUPS) {
@@ -127,7 +132,9 @@ class Encoder {
     const reads = buffers.filter((_, index) => params[index]?.role === 'read').map((bound) => this.#span(bound))
     const writes = buffers.filter((_, index) => params[index]?.role !== 'read').map((bound) => this.#span(bound))
     const { addressOf } = this.#ground
-    this.#command({ kind: KIND.dispatch, total, chunk: 1, what: native.address, where: addressOf(pointers), uniforms: addressOf(values), grid }, reads, writes)
+    const command = this.#command({ kind: KIND.dispatch, total, chunk: 1, what: native.address, where: addressOf(pointers), uniforms: addressOf(values), grid }, reads, writes)
+    const size = sizeOf(dispatch)
+    if (size !== undefined) this.#products.push({ size, dispatch, command, args: this.#take(PRODUCT_BYTES) })
   }
 
   #move(kind: typeof KIND.copy | typeof KIND.fill, what: number, to: Bound<number>): void {
@@ -141,7 +148,7 @@ class Encoder {
     this.#command({ kind, total, chunk: COPY_CHUNK, what, where, uniforms: 0, grid: [0, 0, 0] }, reads, [{ from: where, to: where + total }])
   }
 
-  #command({ kind, total, chunk, what, where, uniforms, grid }: Fields, reads: readonly Span[], writes: readonly Span[]): void {
+  #command({ kind, total, chunk, what, where, uniforms, grid }: Fields, reads: readonly Span[], writes: readonly Span[]): number {
     const at = this.#block + PLAN_BYTES + this.#count++ * COMMAND_BYTES
     this.#words[(at + COMMAND.kind) >>> 2] = kind
     this.#words[(at + COMMAND.barrier) >>> 2] = this.#hazards.add(reads, writes) ? 1 : 0
@@ -151,5 +158,6 @@ class Encoder {
     setWide(this.#words, at + COMMAND.where, where)
     setWide(this.#words, at + COMMAND.uniforms, uniforms)
     this.#words.set(grid, (at + COMMAND.grid) >>> 2)
+    return at
   }
 }

@@ -16,6 +16,7 @@ import { NativeMemory } from './native-memory.ts'
 import { type NativePlan, type NativeProgram, encodeNative } from './native-plan.ts'
 import type { Native, NativeKernel } from './native.ts'
 import type { Plan } from './plan.ts'
+import { type BlasOptions, ProductChoice, type ProductReport } from './product-choice.ts'
 import type { Runtime, Work } from './runtime.ts'
 import type { WasmRuntime } from './wasm-runtime.ts'
 
@@ -25,6 +26,8 @@ export interface NativeWork extends Work {
   readonly parts: readonly Part[]
   /** heap memory that stands in for native memory in WebAssembly parts */
   readonly staged: readonly number[]
+  /** true once it is known who multiplies matrices in it */
+  settled: boolean
 }
 
 const AT_ONCE = 2
@@ -42,6 +45,7 @@ export class NativeRuntime implements Runtime<NativeWork> {
   readonly #heap: Heap
   readonly #memory: NativeMemory
   readonly #pool: number
+  readonly #products: ProductChoice
   /** started when a kernel needs it */
   #starting: Promise<WasmRuntime> | undefined
   #wasm: WasmRuntime | undefined
@@ -53,20 +57,25 @@ export class NativeRuntime implements Runtime<NativeWork> {
   #ticket = 0
   #foreign = 0
 
-  constructor(native: Native, threads: number) {
+  constructor(native: Native, threads: number, blas: BlasOptions = {}) {
     this.#native = native
     this.#threads = threads
     this.#heap = new Heap(true)
     this.#memory = new NativeMemory(native, this.#heap)
     this.#pool = native.createPool(threads)
     if (this.#pool === 0) throw new IngotError('device-unavailable', 'no threads can be started', { op: 'cpu', got: threads })
+    this.#products = new ProductChoice({ native, heap: this.#heap, memory: this.#memory, threads, run: (plan) => this.#call(plan) }, blas)
     this.caps = cpuCaps({ width: native.level.width, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
   }
 
-  /** Also says how many kernels were not in the library. */
+  get products(): ProductReport | undefined { return this.#products.report }
+
+  /** Also says how many kernels were not in the library, and whether another one multiplies. */
   get detail(): string {
+    const { name, choices = [] } = this.products ?? {}
+    const blas = choices.some((choice) => choice.blas) ? `, ${name}` : ''
     const rest = this.#foreign === 0 ? '' : `; ${this.#foreign} ${this.#foreign === 1 ? 'kernel' : 'kernels'} as WebAssembly`
-    return describeNative(this.#native, this.#threads) + rest
+    return describeNative(this.#native, this.#threads) + blas + rest
   }
 
   get pending(): number { return this.#queue.length + this.#running }
@@ -119,10 +128,11 @@ export class NativeRuntime implements Runtime<NativeWork> {
       }
       addNative(held)
     } catch (error) {
-      this.release({ parts, staged, reads, dispatches: 0 })
+      this.release({ parts, staged, reads, dispatches: 0, settled: true })
       throw error
     }
-    return { parts, staged, reads, dispatches: commands.filter(({ kind }) => kind === 'dispatch').length }
+    const settled = productsOf(parts).length === 0
+    return { parts, staged, reads, settled, dispatches: commands.filter(({ kind }) => kind === 'dispatch').length }
   }
 
   run(work: NativeWork): Promise<void> {
@@ -148,12 +158,12 @@ export class NativeRuntime implements Runtime<NativeWork> {
     return this.#wasm
   }
 
-  /** Starts what may start: calls of one part two deep, work of several parts alone. */
+  /** Starts what may start: calls of one part two deep; alone what has several parts, or products to be measured. */
   #pump(): void {
     for (;;) {
       const [next] = this.#queue
       if (next === undefined || this.#mixed) return
-      const mixed = next.work.parts.length > 1 || next.work.parts.some((part) => 'wasm' in part)
+      const mixed = !next.work.settled || next.work.parts.length > 1 || next.work.parts.some((part) => 'wasm' in part)
       if (this.#running >= (mixed ? 1 : AT_ONCE)) return
       this.#queue.shift()
       this.#running++
@@ -165,6 +175,8 @@ export class NativeRuntime implements Runtime<NativeWork> {
   async #start({ work, resolve, reject }: Waiting, mixed: boolean): Promise<void> {
     let failed: { readonly error: unknown } | undefined
     try {
+      if (!work.settled) await this.#products.settle(productsOf(work.parts))
+      work.settled = true
       for (const part of work.parts) await ('native' in part ? this.#call(part.native) : this.#foreignRuntime().run(part.wasm))
     } catch (error) {
       failed = { error }
@@ -220,6 +232,7 @@ export class NativeRuntime implements Runtime<NativeWork> {
   }
 }
 
+const productsOf = (parts: readonly Part[]) => parts.flatMap((part) => ('native' in part ? part.native.products : []))
 const nativeProgram = (kernel: Kernel, key: string, native: NativeKernel): NativeProgram => ({ kernel, key, native })
 
 type Bound = Extract<Checked<number>, { kind: 'read' }>['from']

@@ -1,5 +1,5 @@
 // Finds and loads the native library: the best instruction set that was built and that this CPU has. Node only; koffi is loaded
-// here and nowhere else in this folder. Knows nothing of buffers or commands.
+// here and nowhere else in this folder (blas.ts asks for it). Knows nothing of buffers or commands.
 //
 // Libraries lie, each with a manifest beside it, in a package for the platform (docs/native.md) or where set-up builds them.
 
@@ -20,6 +20,8 @@ export interface Native {
   /** another build has another one */
   readonly key: string
   find(hash: string): NativeKernel | undefined
+  /** where the kernel is that multiplies by a BLAS library */
+  readonly multiply: number
   addressOf(memory: ArrayBufferLike): number
   /** 0 if threads cannot be had */
   createPool(threads: number): number
@@ -61,8 +63,12 @@ interface Manifest {
 }
 
 type Call = ((...args: unknown[]) => unknown) & { async(...args: unknown[]): void }
-interface Koffi {
-  load(path: string): { func(prototype: string): Call; func(name: string, result: string, parameters: readonly string[]): Call }
+export interface Koffi {
+  load(path: string): {
+    func(prototype: string): Call
+    func(name: string, result: string, parameters: readonly string[]): Call
+    symbol(name: string, type: string): unknown
+  }
   address(value: unknown): bigint
 }
 
@@ -88,7 +94,7 @@ export async function findNative({ level, folder, strict = folder === undefined 
   return { reason: problems.find((problem) => problem !== '') ?? `native kernels are not built: ${HOW}` }
 }
 
-async function loadKoffi(): Promise<Koffi | undefined> {
+export async function loadKoffi(): Promise<Koffi | undefined> {
   try {
     const { default: koffi } = await import('koffi')
     return koffi as unknown as Koffi
@@ -147,6 +153,7 @@ function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { 
   const addresses = new Map<string, NativeKernel>()
   return {
     level, key,
+    multiply: Number(library.func('uint64_t ingot_multiply_at()')()),
     find: (hash) => {
       const entry = kernels[hash]
       if (entry === undefined) return undefined

@@ -5,6 +5,7 @@ import type { Caps } from '../../base/caps.ts'
 import type { Kernel } from '../../ir/kernel.ts'
 import type { Checked } from '../check.ts'
 import type { ByteRange, Program } from '../device.ts'
+import type { ProductReport } from './product-choice.ts'
 
 /** Commands made ready to run. May run many times, but not twice at once. */
 export interface Work {
@@ -16,6 +17,8 @@ export interface Work {
 export interface Runtime<W extends Work = Work> {
   readonly detail: string
   readonly caps: Caps
+  /** who multiplies f32 matrices, where there is a choice */
+  readonly products?: ProductReport | undefined
   /** work that was given and is not done */
   readonly pending: number
   alloc(bytes: number, op: string): number

@@ -1,0 +1,228 @@
+// Products of f32 matrices by a BLAS library: found or not, used where it is right and faster, remembered. The libraries are a plain one
+// that is compiled here, so that there is one everywhere, and what the system has.
+
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { asyncProperty, assert, boolean, integer, property, record } from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { findDifference } from '../../src/device/compare.ts'
+import { findBlas } from '../../src/device/cpu/blas.ts'
+import { openCpu, productsOf } from '../../src/device/cpu/cpu.ts'
+import { type BlasOptions, measuredSize } from '../../src/device/cpu/product-choice.ts'
+import type { Device } from '../../src/device/device.ts'
+import { runRecord } from '../../src/device/run-record.ts'
+import type { Verdict, VerdictStore } from '../../src/device/verdict.ts'
+import { packUniforms } from '../../src/ir/kernel.ts'
+import { matmul } from '../../src/kernel/matmul.ts'
+import { floats, put, toFloats } from './kernels.ts'
+import { NATIVE_LEVELS, buildTestLibrary } from './native-library.ts'
+
+interface Shape { readonly m: number; readonly k: number; readonly n: number; readonly bias: boolean }
+const paramsOf = (shape: Shape) => ({ format: 'f32', ...shape })
+const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
+const caps = { ...(await openReferenceCaps()), lanes: 1 }
+const kernels = [false, true].map((bias) => matmul.work(caps, paramsOf({ m: 4, k: 4, n: 9, bias })).launches[0]!.kernel)
+const { folder, missing } = level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('blas', level, kernels)
+
+async function openReferenceCaps(): Promise<Device['caps']> {
+  await using device = await openCpu({ level: 'wasm', threads: 1 })
+  return device.caps
+}
+
+/** Compiles test/device/plain-blas.c, once for each set of flags. */
+function plainBlas(name: string, ...flags: readonly string[]): string {
+  const path = join(folder, `libplain-${name}.so`)
+  const source = join(import.meta.dirname, 'plain-blas.c')
+  if (missing !== undefined) return path
+  mkdirSync(folder, { recursive: true })
+  const draft = `${path}.${process.pid}`
+  execFileSync(process.env['CC'] ?? 'cc', ['-O2', '-shared', '-fPIC', ...flags, '-o', draft, source])
+  execFileSync('mv', [draft, path])
+  return path
+}
+const like = (config: string, parallel: number): string[] => [`-DCONFIG="${config}"`, `-DPARALLEL=${parallel}`]
+const plain = plainBlas('plain')
+const threaded = plainBlas('threaded', ...like('OpenBLAS 9.9 MAX_THREADS=2', 1))
+const openmp = plainBlas('openmp', ...like('OpenBLAS 9.9 MAX_THREADS=64', 2))
+const wrong = plainBlas('wrong', '-DWRONG')
+
+const open = (threads: number, blas: BlasOptions): Promise<Device> => openCpu({ threads, blas, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
+const valuesOf = (count: number, seed: number): Float32Array => Float32Array.from({ length: count }, (_, i) => Math.sin(i * 1.7 + seed))
+
+/** What is wrong with a product that a device computes, guards included. */
+async function check(device: Device, { m, k, n, bias }: Shape): Promise<string | undefined> {
+  const inputs = { x: valuesOf(n * k, 1), w: valuesOf(m * k, 2), ...(bias ? { bias: valuesOf(m, 3) } : {}) }
+  const { y } = await runRecord(device, matmul, paramsOf({ m, k, n, bias }), inputs, { sentinels: true })
+  return findDifference(y, matmul.define(inputs, paramsOf({ m, k, n, bias })).y!, matmul.tolerance)
+}
+
+/** Verdicts in memory. */
+function memoryStore(): VerdictStore & { readonly all: Map<string, Verdict> } {
+  const all = new Map<string, Verdict>()
+  return { all, get: async (key) => all.get(key), set: async (key, verdict) => { all.set(key, verdict) } }
+}
+
+beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
+
+describe('a BLAS library', () => {
+  it('is not there, is not one, or cannot be used: and says so', async () => {
+    const reasonOf = async (library: string): Promise<string | undefined> => (await findBlas(library)).reason
+    expect(await reasonOf('off')).toBe('INGOT_BLAS is off')
+    expect(await reasonOf(join(folder, 'nothing.so'))).toMatch(/no library .*nothing.so, which INGOT_BLAS names, can be loaded/)
+    const text = join(folder, 'text.so')
+    writeFileSync(text, 'no library at all')
+    expect(await reasonOf(text)).toMatch(/can be loaded/)
+    expect(await reasonOf(join(folder, `libingot-${level?.name}.so`))).toMatch(/has no cblas_sgemm/)
+    expect(await reasonOf(plainBlas('wide', ...like('OpenBLAS 9.9 USE64BITINT MAX_THREADS=64', 1)))).toMatch(/takes 64-bit sizes/)
+    expect(await reasonOf(plainBlas('single', ...like('OpenBLAS 9.9 SINGLE_THREADED', 0)))).toMatch(/built for one thread/)
+  })
+
+  it('says what it is, and how often it may be called at once', async () => {
+    expect((await findBlas(plain)).blas).toMatchObject({ name: 'libplain-plain.so', calls: 1 })
+    expect((await findBlas(threaded)).blas).toMatchObject({ name: 'OpenBLAS 9.9', calls: 2 })
+    expect((await findBlas(openmp)).blas).toMatchObject({ name: 'OpenBLAS 9.9', calls: 1 })
+  })
+
+  it('is looked for in INGOT_BLAS', async () => {
+    vi.stubEnv('INGOT_BLAS', threaded)
+    expect((await findBlas()).blas?.path).toBe(threaded)
+    vi.stubEnv('INGOT_BLAS', 'OFF')
+    expect((await findBlas()).reason).toBe('INGOT_BLAS is off')
+    vi.unstubAllEnvs()
+  })
+
+  it.each(['off', '/nowhere/libblas.so'])('is not needed (%s)', async (library) => {
+    await using device = await open(2, { library })
+    expect(productsOf(device)).toBeUndefined()
+    expect(await check(device, { m: 33, k: 17, n: 20, bias: true })).toBeUndefined()
+    expect(productsOf(device)).toMatchObject({ reason: expect.any(String), choices: [] })
+    expect(device.detail).not.toMatch(/BLAS/)
+  })
+})
+
+const system = missing === undefined ? (await findBlas('')).blas : undefined
+const libraries = [['one with its own threads', plain], ['one that is called by ours', threaded], ['OpenMP', openmp], ['the system\'s', system?.path]] as const
+
+describe.each(libraries)('products by %s', (_, library) => {
+  const devices: Device[] = []
+  beforeEach(({ skip }) => { if (library === undefined) skip('no BLAS library is installed') })
+  beforeAll(async () => {
+    if (missing === undefined && library !== undefined) devices.push(...await Promise.all([1, 2, 3].map((threads) => open(threads, { library, always: true }))))
+  })
+  afterAll(async () => { for (const device of devices) await device.close() })
+
+  it('are right for any size', async () => {
+    const side = integer({ min: 1, max: 70 })
+    await assert(asyncProperty(record({ m: side, k: side, n: side, bias: boolean() }), async (shape) => {
+      for (const device of devices) expect(await check(device, shape)).toBeUndefined()
+    }), { numRuns: 40, examples: [[{ m: 1, k: 1, n: 1, bias: true }], [{ m: 1, k: 67, n: 1, bias: false }], [{ m: 200, k: 3, n: 1, bias: true }], [{ m: 1, k: 3, n: 200, bias: true }]] })
+  })
+
+  it('are the same every time', async () => {
+    const shape = { m: 150, k: 61, n: 70, bias: true }
+    const inputs = { x: valuesOf(70 * 61, 1), w: valuesOf(150 * 61, 2), bias: valuesOf(150, 3) }
+    for (const device of devices) {
+      const runs = await Promise.all(Array.from({ length: 4 }, () => runRecord(device, matmul, paramsOf(shape), inputs)))
+      for (const { y } of runs) expect(y).toEqual(runs[0]!.y)
+    }
+  })
+
+  it('keep their order among other work, also when replayed', async () => {
+    const device = devices[1]!
+    const { launches: [launch] } = matmul.work(device.caps, paramsOf({ m: 2, k: 2, n: 1, bias: false }))
+    const [x, w, y] = [put(device, [1, 1]), put(device, [1, 1, 0, 2]), device.alloc(8)]
+    const multiply = {
+      kind: 'dispatch', program: await device.compile(launch!.kernel), buffers: [{ buffer: x }, { buffer: w }, { buffer: y }],
+      uniforms: packUniforms(launch!.kernel, launch!.uniforms), grid: launch!.grid,
+    } as const
+    const recording = device.record([multiply, { kind: 'copy', from: { buffer: y }, to: { buffer: x }, bytes: 8 }, { kind: 'read', from: { buffer: x }, bytes: 8 }])
+    const all = await Promise.all(Array.from({ length: 4 }, () => device.submit(recording)))
+    expect(all.map(([bytes]) => toFloats(bytes!))).toEqual([[2, 2], [4, 4], [8, 8], [16, 16]])
+    device.write(x, 0, floats(1, 0))
+    expect(toFloats((await device.submit(recording))[0]!)).toEqual([1, 0])
+  })
+})
+
+describe('the choice', () => {
+  const large = { m: 64, k: 64, n: 64, bias: false }
+
+  it('is made for classes of sizes', () => {
+    const side = integer({ min: 1, max: 2 ** 20 })
+    assert(property(record({ m: side, k: side, n: side }), (size) => {
+      const { m, k, n } = measuredSize(size)
+      expect([m, k, n].every((count, i) => Number.isInteger(Math.log2(count)) && count <= [size.m, size.k, size.n][i]!)).toBe(true)
+      expect(m * k * n).toBeLessThanOrEqual(2 ** 24)
+      expect(measuredSize({ m, k, n })).toEqual({ m, k, n })
+    }))
+    expect(measuredSize({ m: 2048, k: 2048, n: 128 })).toEqual({ m: 256, k: 512, n: 128 })
+  })
+
+  it('is measured once, and remembered', async () => {
+    const verdicts = memoryStore()
+    await using device = await open(2, { library: threaded, verdicts })
+    expect(productsOf(device)).toBeUndefined()
+    for (const m of [64, 70, 127]) expect(await check(device, { ...large, m })).toBeUndefined()
+    const { choices } = productsOf(device)!
+    expect(choices).toEqual([{ size: '64 x 64 x 64', blas: expect.any(Boolean), why: expect.stringMatching(/^\d+\.\d times as fast$/) }])
+    expect([...verdicts.all.keys()]).toEqual([expect.stringContaining(threaded)])
+    await using again = await open(2, { library: threaded, verdicts: { get: verdicts.get, set: () => Promise.reject(new Error('measured again')) } })
+    expect(await check(again, large)).toBeUndefined()
+    expect(productsOf(again)!.choices).toEqual(choices)
+    await using other = await open(1, { library: threaded, verdicts })
+    await check(other, large)
+    expect(verdicts.all.size).toBe(2)
+  })
+
+  it('falls on a library only if it is right', async () => {
+    const verdicts = memoryStore()
+    await using device = await open(2, { library: wrong, verdicts })
+    expect(await check(device, large)).toBeUndefined()
+    expect(productsOf(device)!.choices).toEqual([{ size: '64 x 64 x 64', blas: false, why: expect.stringMatching(/^wrong: /) }])
+    // What is remembered is believed: this library then shows what it is.
+    const [key] = verdicts.all.keys()
+    verdicts.all.set(key!, { passed: ['64 x 64 x 64: 9.0 times as fast'], failed: [] })
+    await using trusting = await open(2, { library: wrong, verdicts })
+    expect(await check(trusting, large)).toMatch(/NMSE 1.00e\+0/)
+    expect(trusting.detail).toMatch(/, libplain-wrong.so$/)
+    expect(await check(trusting, { ...large, n: 200 })).toBeUndefined()
+  })
+
+  it('survives a store that fails or holds nonsense', async () => {
+    const fails = (): Promise<never> => Promise.reject(new Error('no disk'))
+    for (const verdicts of [{ get: fails, set: fails }, { get: async () => undefined, set: fails }, { get: async () => ({ passed: ['', 'x', ': :'], failed: [] }), set: async () => {} }]) {
+      await using device = await open(2, { library: plain, verdicts })
+      expect(await check(device, large)).toBeUndefined()
+      expect(await check(device, large)).toBeUndefined()
+    }
+    const home = mkdtempSync(join(tmpdir(), 'ingot-blas-'))
+    vi.stubEnv('XDG_CACHE_HOME', home)
+    try {
+      mkdirSync(join(home, 'ingot'))
+      writeFileSync(join(home, 'ingot', 'verdicts.json'), '{"blas')
+      for (let i = 0; i < 2; i++) {
+        await using device = await open(2, { library: plain })
+        expect(await check(device, large)).toBeUndefined()
+        expect(productsOf(device)!.choices).toHaveLength(1)
+      }
+    } finally {
+      vi.unstubAllEnvs()
+      rmSync(home, { recursive: true })
+    }
+  })
+
+  it('leaves alone what is not a whole product', async () => {
+    await using device = await open(2, { library: wrong, always: true })
+    const { launches: [launch] } = matmul.work(device.caps, paramsOf({ m: 8, k: 1, n: 1, bias: false }))
+    const program = await device.compile(launch!.kernel)
+    const [x, w, y] = [put(device, [2]), put(device, [1, 2, 3, 4, 5, 6, 7, 8]), put(device, [9, 9, 9, 9, 9, 9, 9, 9])]
+    const run = async (grid: readonly [number, number, number]): Promise<number[]> => {
+      const uniforms = packUniforms(launch!.kernel, launch!.uniforms)
+      const [bytes] = await device.submit([{ kind: 'dispatch', program, buffers: [{ buffer: x }, { buffer: w }, { buffer: y }], uniforms, grid }, { kind: 'read', from: { buffer: y }, bytes: 32 }])
+      return toFloats(bytes!)
+    }
+    expect(await run([1, 1, 1])).toEqual([2, 4, 6, 8, 9, 9, 9, 9])
+    expect(await run(launch!.grid)).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
+  })
+})
