@@ -3,6 +3,7 @@
 // values of a block are widened into scratch once for all; from there each number is multiplied with a vector of queries or weights.
 
 import type { Caps } from '../base/caps.ts'
+import type { Width } from '../base/dtype.ts'
 import { type Readable, type Scope, type Shared, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
 import { type AttentionParams, LOWEST, attentionParams, capped, seen } from './attention-params.ts'
@@ -15,28 +16,40 @@ const MOST_DIM = 256
 const DIM_STEP = 16
 /** sums that a loop holds in registers */
 const SUMS = 8
+/** bytes to the next block of keys of usual heads: to be fetched while this one is computed with */
+const AHEAD = 4096
+const WIDTHS: readonly Width[] = [4, 8, 16]
 
 type Vec = Value<'f32x16'>
 
-/** Vectors of queries that a workgroup takes; 0 if this form does not serve. */
-export function queryVectors({ width, parallel }: Caps, { rows, heads, kvHeads, headDim }: AttentionParams): number {
-  if (headDim % DIM_STEP !== 0 || headDim > MOST_DIM) return 0
+interface Tile { readonly width: Width; readonly vectors: number }
+
+/** The queries that a workgroup takes, as vectors; undefined if this form does not serve. */
+export function queryTile({ width, parallel, sharedBytes }: Caps, { rows, heads, kvHeads, headDim }: AttentionParams): Tile | undefined {
+  if (headDim % DIM_STEP !== 0 || headDim > MOST_DIM) return undefined
   const queries = rows * (heads / kvHeads)
-  const enough = (vectors: number): boolean => kvHeads * Math.ceil(queries / (vectors * width)) >= 2 * parallel
-  if (queries >= 2 * width && enough(2)) return 2
-  return 2 * queries >= width && enough(1) ? 1 : 0
+  const fits = (tile: Tile): boolean => scratchBytes(tile) <= sharedBytes
+    && kvHeads * Math.ceil(queries / (tile.vectors * tile.width)) >= 2 * parallel
+  const wide = { width, vectors: 2 }
+  if (queries >= 2 * width && fits(wide)) return wide
+  // Narrow vectors take less time than half empty ones.
+  const own = WIDTHS.find((some) => some >= Math.min(queries, width)) ?? width
+  const narrow = { width: own, vectors: 1 }
+  return 4 * queries >= 3 * own && fits(narrow) ? narrow : undefined
 }
 
-export function attentionLanes(caps: Caps, params: AttentionParams): Work {
+function scratchBytes({ width, vectors }: Tile): number {
+  return 4 * (width * vectors * (2 * MOST_DIM + BLOCK + 4) + BLOCK * MOST_DIM)
+}
+
+export function attentionLanes(caps: Caps, params: AttentionParams, { width, vectors }: Tile): Work {
   const { type, rows, heads, kvHeads, headDim, capacity, window, scale, softcap } = params
-  const { width } = caps
-  const vectors = queryVectors(caps, params)
   const lanes = width * vectors
   const parts = Array.from({ length: vectors }, (_, i) => i * width) // where each vector begins among the lanes
   const group = heads / kvHeads
   const written = kernel(`attention_${type}_lanes${lanes}`, {
     params: { ...attentionParams('f32'), keys: buffer(type, 'read'), values: buffer(type, 'read'), rows: uniform('u32') },
-    variant: `${width} ${vectors}${softcap > 0 ? ' cap' : ''}`,
+    variant: `${width} ${vectors} ${caps.width}${softcap > 0 ? ' cap' : ''}`,
   }, (p, k) => {
     const starts = k.shared('starts', 'u32', lanes)
     const [firsts, lasts] = [k.shared('firsts', 'u32', lanes), k.shared('lasts', 'u32', lanes)]
@@ -75,7 +88,7 @@ export function attentionLanes(caps: Caps, params: AttentionParams): Work {
       const numbers = k.let('numbers', count.mul(p.dim))
       const origin = k.let('origin', keyHead.mul(p.capacity).add(block).mul(p.dim))
       const stage = (memory: Readable<'f32' | 'f16', Uniformity>): void =>
-        k.for({ name: 'i', to: numbers, step: width }, (i) => staged.store(i, memory.load(origin.add(i), width).to('f32') as never))
+        k.for({ name: 'i', to: numbers, step: caps.width }, (i) => staged.store(i, memory.load(origin.add(i), caps.width, { ahead: AHEAD }).to('f32') as never))
 
       stage(p.keys)
       const mosts = parts.map(() => k.var('most', k.const('f32', LOWEST).splat(width) as never as Vec))

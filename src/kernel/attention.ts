@@ -5,7 +5,7 @@
 import type { Caps } from '../base/caps.ts'
 import { attentionBlock, canBlock } from './attention-block.ts'
 import { DECODE_ROWS, attentionDecode, canDecode } from './attention-decode.ts'
-import { attentionLanes, queryVectors } from './attention-lanes.ts'
+import { attentionLanes, queryTile } from './attention-lanes.ts'
 import type { AttentionParams } from './attention-params.ts'
 import { attentionRow } from './attention-row.ts'
 import { attentionSerial } from './attention-serial.ts'
@@ -45,7 +45,10 @@ export const attention: KernelRecord<AttentionParams> = {
 }
 
 function work(caps: Caps, params: AttentionParams): Work {
-  if (caps.lanes === 1) return queryVectors(caps, params) > 0 ? attentionLanes(caps, params) : attentionSerial(caps, params)
+  if (caps.lanes === 1) {
+    const tile = queryTile(caps, params)
+    return tile === undefined ? attentionSerial(caps, params) : attentionLanes(caps, params, tile)
+  }
   if (params.rows <= DECODE_ROWS) return canDecode(caps, params) ? attentionDecode(caps, params) : attentionRow(caps, params)
   if (canTile(caps, params)) return attentionTiles(params)
   return canBlock(caps, params) ? attentionBlock(caps, params) : attentionRow(caps, params)

@@ -35,6 +35,7 @@ export const OTHER: Sizes = { width: 512, heads: 6, kvHeads: 2, dim: 128, hidden
 const LARGE_VOCABULARY = 65536
 /** Query heads that share their keys: CPU attention takes them together. */
 const SHARING = [1, 2, 3, 4, 5, 6, 7, 8]
+const MANY_HEADS = 8
 /** Heads that hold no whole number of wide vectors. */
 const SHORT_DIMS = [8, 4]
 const LAYERS = 2 // one of each kind where an architecture alternates
@@ -68,6 +69,11 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   for (const [share, dim] of [...SHARING.map((each) => [each, sizes.dim] as const), ...SHORT_DIMS.flatMap((each) => [1, 2, 4, 8].map((some) => [some, each] as const))]) {
     const own = { ...sizes, heads: share * sizes.kvHeads, dim }
     await walk(device, first, { ...plain, sizes: own }, { counts: [1, 33], wants: ['logits'], caches: ['f16', 'f32'] })
+  }
+  // With key heads enough for all threads, CPU attention takes queries as lanes.
+  for (const share of [1, 4, 8]) {
+    const own = { ...sizes, kvHeads: MANY_HEADS, heads: share * MANY_HEADS }
+    await walk(device, first, { ...plain, sizes: own }, { counts: [1, 2, 4, 33], wants: ['logits'], caches: ['f16', 'f32'] })
   }
   for (const architecture of ARCHITECTURES) {
     const reasons: string[] = []
