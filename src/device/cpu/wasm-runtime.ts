@@ -15,6 +15,9 @@ import { type CpuProgram, type Plan, encodePlan } from './plan.ts'
 import { Pool } from './pool.ts'
 import type { Runtime } from './runtime.ts'
 
+/** WebAssembly has no prefetch. */
+const STREAMS = 4
+
 export function describeWasm({ relaxed }: WasmFeatures, threads: number): string {
   const how = threads === 0 ? 'on this thread' : threads === 1 ? '1 thread' : `${threads} threads`
   return `WebAssembly ${relaxed ? 'relaxed SIMD' : 'SIMD'}, ${how}`
@@ -39,7 +42,7 @@ export class WasmRuntime implements Runtime<Plan> {
     this.#heap = heap
     this.#threads = Math.max(threads, 1)
     this.#executor = threads > 0 ? new Pool(heap, threads) : new Inline(heap)
-    this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes })
+    this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes, streams: STREAMS })
   }
 
   get pending(): number { return this.#executor.pending }
