@@ -15,6 +15,8 @@ export interface Caps {
   readonly width: Width
   /** packed int8 dot products are faster than converting to f32 */
   readonly dot: boolean
+  /** places that a kernel should read side by side where memory is slow: engines without prefetch instructions; 1 if not given */
+  readonly streams?: number
   /** workgroups that run at the same time, as far as known: CPU threads, or a GPU's cores times a few */
   readonly parallel: number
   /** bytes of workgroup memory */

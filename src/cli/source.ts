@@ -30,7 +30,7 @@ export function emitSource(target: TargetName, kernels: readonly Kernel[], caps:
   switch (target) {
     case 'msl': return each((kernel) => emitMsl(kernel, caps).text)
     case 'wgsl': return each((kernel) => emitWgsl(kernel, caps).text)
-    case 'wat': return each((kernel) => printWat(kernel, { simd: true, relaxed: true, relaxedDot: true, threads: true, bulk: true }))
+    case 'wat': return each((kernel) => printWat(kernel, { simd: true, relaxed: true, relaxedDot: true, pairs: false, threads: true, bulk: true }))
     case 'c': return `${emitC(kernels).text.trimEnd()}\n`
     case 'ir': return each(printKernel)
   }

@@ -26,11 +26,15 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
   const packed = packedOf(format, inner)!
   const { width } = caps
   const columns = tileColumns(caps, n)
-  const groups = PACKED_ROWS / width
+  const streams = packed.streamed === true && columns === 1 ? streamsOf(caps, m) : 1
+  const perStream = PACKED_ROWS / width
+  const groups = streams * perStream
   const [quantWords, scaleWords, blockWords] = [packed.quantBytes / 4, packed.scaleBytes / 4, packed.block / 4]
+  const streamOf = (group: number): number => Math.floor(group / perStream)
+  const rowOf = (group: number): number => (group % perStream) * width
   /** One load of every cache line asks for the one ahead. */
   const ahead = (byte: number): { ahead: number } | undefined => (columns <= MOST_AHEAD && byte % 64 === 0 ? { ahead: AHEAD } : undefined)
-  const written = kernel(`packed_${format}${columns > 1 ? `_n${columns}` : ''}`, {
+  const written = kernel(`packed_${format}${columns > 1 ? `_n${columns}` : ''}${streams > 1 ? `_s${streams}` : ''}`, {
     params: {
       x: buffer('u32', 'read'), floats: buffer('f32', 'read'),
       w: buffer('u32', 'read'), bytes: buffer('u8', 'read'), signed: buffer('i8', 'read'), halves: buffer('f16', 'read'),
@@ -38,10 +42,15 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
       ...(residual ? { residual: buffer('f32', 'read') } : {}),
       y: buffer('f32', 'write'), m: uniform('u32'), n: uniform('u32'), blocks: uniform('u32'), groupWords: uniform('u32'),
     },
-    variant: `${format}, width ${width}, ${columns} columns`,
+    variant: `${format}, width ${width}, ${columns} columns${streams > 1 ? `, ${streams} streams` : ''}`,
   }, (p, k) => {
-    const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS))
-    const start = k.let('start', k.workgroupId.x.mul(p.groupWords))
+    const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
+    // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
+    const last = p.m.sub(1).div(PACKED_ROWS)
+    const starts = Array.from({ length: streams }, (_, stream) => {
+      const sixteen = k.workgroupId.x.mul(streams).add(stream)
+      return k.let('start', (streams > 1 ? sixteen.min(last) : sixteen).mul(p.groupWords))
+    })
     const tileWords = k.let('tileWords', p.blocks.mul(blockWords * columns)) // words of one tile of x
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
     const factorStart = k.let('factorStart', tiles.mul(tileWords))
@@ -51,22 +60,27 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
       const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
       k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
         const { begin, count } = runOf(k, packed, run, p.blocks)
-        const runStart = k.let('runStart', start.add(begin.mul(quantWords + scaleWords)))
-        const quantsStart = k.let('quantsStart', runStart.add(count.mul(scaleWords)))
+        const runStarts = starts.map((start) => k.let('runStart', start.add(begin.mul(quantWords + scaleWords))))
+        const quantStarts = runStarts.map((start) => k.let('quantStart', start.add(count.mul(scaleWords))))
         eachBlock(k, packed, count, (b) => {
-          const quants = k.let('quants', quantsStart.add(b.mul(quantWords)))
-          const scales = k.let('scales', runStart.add(b.mul(scaleWords)).mul(4))
+          const quants = quantStarts.map((start) => k.let('quants', start.add(b.mul(quantWords))))
+          const scales = runStarts.map((start) => k.let('scales', start.add(b.mul(scaleWords)).mul(4)))
           const words = k.let('words', tileId.mul(tileWords).add(begin.add(b).mul(blockWords * columns)))
           const factors = k.let('factors', factorStart.add(words.shr(3)))
           const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
           const minuses = k.let('minuses', minusStart.add(words.shr(3)))
+          const scalesAt = (group: number, at: Value<'u32'>, plus: number): Value<'u32'> => scales[streamOf(group)]!.add(at).add(plus + rowOf(group))
           const tile: Tile = {
             width,
             sums,
-            quants: (at, plus, group) => p.w.load(quants.add(at.mul(16)).add(16 * plus + group * width), width, ahead(4 * group * width)) as never,
-            bytes: (at, plus, group) => p.bytes.load(scales.add(at).add(plus + group * width), width, ahead(plus + group * width)).as('i32').to('f32') as never,
-            signedBytes: (at, plus, group) => p.signed.load(scales.add(at).add(plus + group * width), width, ahead(plus + group * width)).to('f32') as never,
-            halves: (plus, group) => p.halves.load(scales.shr(1).add(plus / 2 + group * width), width, ahead(plus + 2 * group * width)).to('f32') as never,
+            streams,
+            quants: (at, plus, group) =>
+              p.w.load(quants[streamOf(group)]!.add(at.mul(16)).add(16 * plus + rowOf(group)), width, ahead(4 * rowOf(group))) as never,
+            bytes: (at, plus, group) => p.bytes.load(scalesAt(group, at, plus), width, ahead(plus + rowOf(group))).as('i32').to('f32') as never,
+            signedBytes: (at, plus, group) => p.signed.load(scalesAt(group, at, plus), width, ahead(plus + rowOf(group))).to('f32') as never,
+            halves: (plus, group) =>
+              p.halves.load(scales[streamOf(group)]!.shr(1).add(plus / 2 + rowOf(group)), width, ahead(plus + 2 * rowOf(group))).to('f32') as never,
+            scaleWords: (at, plus, stream) => p.w.load(scales[stream]!.shr(2).add(at).add(plus), 4, ahead(4 * plus)),
             activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
             scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
             sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),
@@ -83,7 +97,18 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
     })
   })
   const uniforms = { m, n, blocks: inner / packed.block, groupWords: packedGroupBytes(packed, inner) / 4 }
-  return { launches: [{ kernel: written, uniforms, grid: [Math.ceil(m / PACKED_ROWS), 1, 1] }] }
+  return { launches: [{ kernel: written, uniforms, grid: [Math.ceil(m / PACKED_ROWS / streams), 1, 1] }] }
+}
+
+/** workgroups that a thread should have at the least: fewer, and some wait for others */
+const LEAST_WORKGROUPS = 3
+
+/**
+ * Sixteen rows of each of several places, side by side, where the weights are read for one column only. A core looks a fixed number of
+ * instructions ahead and fetches what it sees there: in four streams that is four times as much of the weights.
+ */
+function streamsOf({ streams = 1, parallel }: Caps, m: number): number {
+  return m >= streams * PACKED_ROWS * LEAST_WORKGROUPS * parallel ? streams : 1
 }
 
 /** The blocks of a run; a run of one needs no loop. */

@@ -24,6 +24,8 @@ export interface Packed<S extends WeightStorage = WeightStorage> {
   readonly scaleBytes: number
   /** blocks whose scales lie together; those of a whole run fill cache lines */
   readonly run: number
+  /** its products are so cheap that memory is what they wait for: gains from several streams (Caps) */
+  readonly streamed?: true
   /** Writes block `at` of sixteen rows; `rows[r]` is the file's block of row r, counted in blocks. */
   pack(k: LaneScope, w: Weights<S>, rows: readonly Value<'u32'>[], out: PackedOut): void
   /** Adds to every sum the products of this block's rows with the columns' activations. */
@@ -40,8 +42,9 @@ export interface PackedOut {
 /** One block of weights against some columns of activations, as `multiply` sees them. */
 export interface Tile {
   readonly width: Width
-  /** sums[group][column]: `width` rows each; 16 / width groups make up the sixteen rows */
+  /** sums[group][column]: `width` rows each; 16 / width groups make up sixteen rows, and there are `streams` times sixteen */
   readonly sums: readonly (readonly Sum[])[]
+  readonly streams: number
   // Places are a value plus a number known now, apart from each other, so that the number can become part of an address.
   /** `width` rows of a word of the block's quants, from row group * width on */
   quants(at: Value<'u32'>, plus: number, group: number): Value<'u32x16'>
@@ -49,6 +52,8 @@ export interface Tile {
   bytes(at: Value<'u32'>, plus: number, group: number): Value<'f32x16'>
   signedBytes(at: Value<'u32'>, plus: number, group: number): Value<'f32x16'>
   halves(plus: number, group: number): Value<'f32x16'>
+  /** four words of the block's scales: a byte of all sixteen rows */
+  scaleWords(at: Value<'u32'>, plus: number, stream: number): Value<'u32x4'>
   /** four activations of a column, counted in words from the block's start */
   activations(column: number, at: Value<'u32'>, plus: number): Value<'u32'>
   /** scale of the 32 activations, and scaled sum of the 16, with this number within the block */

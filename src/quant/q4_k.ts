@@ -6,6 +6,7 @@ import type { Value } from '../ir/value.ts'
 import { encodeBlocks } from './encode.ts'
 import { rangedSuperEncoder } from './encode-k.ts'
 import type { Format, Weights } from './format.ts'
+import { NARROW, bytesOf, dotNarrow, narrowGroups } from './narrow.ts'
 import { type Packed, type PackedOut, type Tile, joinBytes, joinHalves, spread, zeros } from './packed.ts'
 
 const WORDS = 144 / 4
@@ -41,10 +42,13 @@ export const q4_k: Format<'u32'> = {
       return q.to('f32').mul(factor).sub(offset)
     })
   },
-  packed: packedK(WORDS, 4, 2048, (tile, pair, t, group) => {
-    const q = tile.quants(pair.mul(8), t, group)
-    return [q.and(0x0f0f0f0f), q.shr(4).and(0x0f0f0f0f)]
-  }),
+  packed: {
+    ...packedK(WORDS, 4, 2048, (tile, pair, word, t, group) => {
+      const q = tile.quants(pair.mul(8).add(word), t, group)
+      return [q.and(0x0f0f0f0f), q.shr(4).and(0x0f0f0f0f)]
+    }),
+    streamed: true,
+  },
   encode: (values) => encodeBlocks('q4_k', values, encodeBlock),
 }
 
@@ -58,8 +62,42 @@ export function putNibbles(quants: Uint8Array, out: Uint8Array, at: number): voi
   }
 }
 
-/** Quants of word `t` (0..7) of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
-type Quants = (tile: Tile, pair: Value<'u32'>, t: number, group: number) => [Value<'u32x16'>, Value<'u32x16'>]
+/** The same where registers are narrow. */
+function multiplyFew(k: LaneScope, tile: Tile, quants: Quants): void {
+  const { width, sums } = tile
+  const heads = sums.map((_, group) => [0, 32].map((plus) => k.let('d', tile.halves(plus, group))))
+  k.for({ name: 'pair', to: 4 }, (pair) => {
+    for (const groups of narrowGroups(tile, 2)) {
+      const dots = dotNarrow(k, tile, groups, {
+        steps: 8, words: 1, subs: 2,
+        quants: (word, plus, group) => quants(tile, pair, word, plus, group),
+        activations: (column, sub, word, plus) => tile.activations(column, pair.mul(16).add(word), 8 * sub + plus),
+      })
+      const streams = [...new Set(groups.map(({ stream }) => stream))]
+      const wordsAt = (plus: number) => new Map(streams.map((stream) => [stream, tile.scaleWords(pair.mul(16), plus, stream)]))
+      const [scales, minimums] = [[16, 24].map(wordsAt), [20, 28].map(wordsAt)]
+      const columns = sums[0]!.map((_, column) => [0, 1].map((half) => ({
+        scale: k.let('scale', spread(tile.scale(column, pair.mul(2), half), width)),
+        minusSum: k.let('minusSum', spread(tile.minusSum(column, pair.mul(2), half), width)),
+      })))
+      groups.forEach((place, g) => {
+        const { group, stream } = place
+        const factors = scales.map((words) => k.let('factor', bytesOf(words.get(stream)!, place).as('i32')))
+        const offsets = minimums.map((words) => k.let('minimum', bytesOf(words.get(stream)!, place).as('i32').to('f32')))
+        columns.forEach((halves, column) => {
+          const [even, odd] = halves.map((_, half) => dots[g]![column]![half]!.mul(factors[half]!).to('f32'))
+          const product = odd!.fma(halves[1]!.scale, even!.mul(halves[0]!.scale))
+          const offset = offsets[1]!.fma(halves[1]!.minusSum, offsets[0]!.mul(halves[0]!.minusSum))
+          const sum = sums[group]![column]!
+          sum.set(product.fma(heads[group]![0]!, offset.fma(heads[group]![1]!, sum.get())))
+        })
+      })
+    }
+  })
+}
+
+/** Quants of word `word + t` (0..7) of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
+type Quants = (tile: Tile, pair: Value<'u32'>, word: Value<'u32'>, t: number, group: number) => [Value<'u32x16'>, Value<'u32x16'>]
 
 /**
  * The packed layout of Q4_K and Q5_K. Scales stream: 16 halves d, 16 halves dmin, then for each sub-block 16 scale bytes and 16
@@ -78,11 +116,12 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
     },
     multiply(k, tile) {
       const { width, sums } = tile
+      if (width <= NARROW) return multiplyFew(k, tile, quants)
       k.for({ name: 'pair', to: 4 }, (pair) => {
         sums.forEach((columns, group) => {
           const dots = columns.map(() => [zeros(k, width), zeros(k, width)])
           for (let t = 0; t < 8; t++) {
-            const [low, high] = quants(tile, pair, t, group)
+            const [low, high] = quants(tile, pair, k.const('u32', 0), t, group)
             columns.forEach((_, column) => {
               const dot = dots[column]!
               dot[0] = low.dotU7I8(spread(tile.activations(column, pair.mul(16), t), width), dot[0]!)

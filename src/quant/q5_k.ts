@@ -27,9 +27,9 @@ export const q5_k: Format<'u32'> = {
       return low.or(fifth).unpackU8().to('f32').mul(factor).sub(offset)
     })
   },
-  packed: withFifthBits(packedK(WORDS, 12, 2048 + 512, (tile, pair, t, group) => {
-    const q = tile.quants(pair.mul(8), t, group)
-    const fifth = tile.quants(pair.mul(0), 32 + t, group).shr(pair.mul(2).splat(tile.width as 16))
+  packed: withFifthBits(packedK(WORDS, 12, 2048 + 512, (tile, pair, word, t, group) => {
+    const q = tile.quants(pair.mul(8).add(word), t, group)
+    const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width as 16))
     return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
   })),
   encode: (values) => encodeBlocks('q5_k', values, encodeBlock),

@@ -1,11 +1,14 @@
 // Q6_K: 256 weights in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper two bits, 16 signed scales, half d.
 // y = d*sc*(q - 32). Sub-block j of a half takes nibbles 32*(j & 1) on, high ones for j >= 2, and bits 2j of the upper bytes.
 
+import type { LaneScope } from '../ir/author.ts'
 import { roundHalf } from '../ir/interpret/half.ts'
+import type { Value } from '../ir/value.ts'
 import { byteOf16, halfOf, wordOf16 } from './bytes.ts'
 import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode.ts'
 import type { Format } from './format.ts'
-import { type Packed, joinBytes, joinHalves, spread, zeros } from './packed.ts'
+import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
+import { type Packed, type Tile, joinBytes, joinHalves, spread, zeros } from './packed.ts'
 import { fitScale } from './search.ts'
 
 const BYTES = 210
@@ -100,21 +103,14 @@ function packedQ6(): Packed<'u16'> {
     },
     multiply(k, tile) {
       const { width, sums } = tile
+      if (width <= NARROW) return multiplyFew(k, tile)
       k.for({ name: 'quarter', to: 4 }, (quarter) => {
         // A quarter: 16 of the 32 places of a half block, in all four of its sub-blocks.
         const [half, late] = [quarter.shr(1), quarter.and(1)]
         sums.forEach((columns, group) => {
           const dots = columns.map(() => [0, 1, 2, 3].map(() => zeros(k, width)))
           for (let t = 0; t < 4; t++) {
-            const first = tile.quants(half.mul(16).add(late.mul(4)), t, group)
-            const second = tile.quants(half.mul(16).add(late.mul(4)), 8 + t, group)
-            const upper = tile.quants(half.mul(8).add(late.mul(4)), 32 + t, group)
-            const quants = [
-              first.and(0x0f0f0f0f).or(upper.shl(4).and(0x30303030)),
-              second.and(0x0f0f0f0f).or(upper.shl(2).and(0x30303030)),
-              first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
-              second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
-            ]
+            const quants = quantsOf(tile, half, late.mul(4), t, group)
             columns.forEach((_, column) => quants.forEach((q, sub) => {
               const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
               dots[column]![sub] = q.dotU7I8(spread(a, width), dots[column]![sub]!)
@@ -135,4 +131,43 @@ function packedQ6(): Packed<'u16'> {
       })
     },
   }
+}
+
+/** Word `word + plus` (0..7) of a half block, in its four sub-blocks. */
+function quantsOf(tile: Tile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): Value<'u32x16'>[] {
+  const first = tile.quants(half.mul(16).add(word), plus, group)
+  const second = tile.quants(half.mul(16).add(word), 8 + plus, group)
+  const upper = tile.quants(half.mul(8).add(word), 32 + plus, group)
+  return [
+    first.and(0x0f0f0f0f).or(upper.shl(4).and(0x30303030)),
+    second.and(0x0f0f0f0f).or(upper.shl(2).and(0x30303030)),
+    first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
+    second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
+  ]
+}
+
+/** The same as `multiply` where registers are narrow. */
+function multiplyFew(k: LaneScope, tile: Tile): void {
+  const { width, sums } = tile
+  const heads = sums.map((_, group) => k.let('d', tile.halves(0, group)))
+  k.for({ name: 'quarter', to: 4 }, (quarter) => {
+    const [half, late] = [quarter.shr(1), quarter.and(1)]
+    for (const groups of narrowGroups(tile, 4, 4)) {
+      const dots = dotNarrow(k, tile, groups, {
+        steps: 4, words: 1, subs: 4,
+        quants: (word, plus, group) => quantsOf(tile, half, late.mul(4).add(word), plus, group),
+        activations: (column, sub, word, plus) => tile.activations(column, half.mul(32).add(late.mul(4)).add(word), 8 * sub + plus),
+      })
+      groups.forEach(({ group }, g) => {
+        const scales = [0, 1, 2, 3].map((sub) => k.let('scale', tile.signedBytes(half.mul(128).add(late.mul(16)), 32 + 32 * sub, group)))
+        sums[group]!.forEach((sum, column) => {
+          const parts = dots[g]![column]!.map((dot, sub) => {
+            const offset = tile.sum(column, half.mul(8).add(late), 2 * sub).mul(-32)
+            return dot.to('f32').fma(spread(tile.scale(column, half.mul(4), sub), width), spread(offset, width)).mul(scales[sub]!)
+          })
+          sum.set(parts.reduce((a, b) => a.add(b)).fma(heads[group]!, sum.get()))
+        })
+      })
+    }
+  })
 }

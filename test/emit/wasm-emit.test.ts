@@ -145,6 +145,41 @@ describe('packed values', () => {
     }), { a: random(14, mask), b: random(28).slice(14), sum: Int32Array.from(words.slice(0, 14)) })).toEqual([])
   })
 
+  it('sums of small products, alone, through a loop and times a factor', () => {
+    const params = { a: buffer('u32', 'read'), b: buffer('u32', 'read'), y: buffer('i32', 'write') } as const
+    // the largest quants of 4 bits, eight of which fit 16 bits, and of 6 bits, of which two do
+    for (const [mask, words] of [[0x0f0f0f0f, 8], [0x0f0f0f0f, 16], [0x3f3f3f3f, 4]] as const) {
+      const written = kernel('pairs', { params }, (p, k) => {
+        const [sum, other] = [k.var('sum', k.const('i32', 0).splat(4)), k.var('other', k.const('i32', 0).splat(4))]
+        k.for({ to: words }, (word) => {
+          const a = p.a.load(word.mul(4), 4)
+          sum.set(a.and(mask).dotU7I8(p.b.load(word.mul(4), 4), sum.get()))
+          other.set(a.shr(1).and(mask).dotU7I8(p.b.load(word.mul(4), 4), other.get()))
+        })
+        const factors = p.a.load(0, 4)
+        for (let group = 0; group < 4; group++) p.y.store(4 * group, sum.get().mul(factors.lane(group).unpackU8().as('i32')))
+        p.y.store(16, other.get())
+        p.y.store(20, other.get().mul(factors.and(0x7fff).as('i32')))
+        let chain = p.a.load(0, 4).as('i32')
+        for (let word = 0; word < 6; word++) chain = p.a.load(4 * word, 4).and(mask).dotU7I8(p.b.load(4 * word, 4), chain)
+        p.y.store(24, chain)
+      })
+      for (const b of [0x80808080, 0x7f7f7f7f]) {
+        expect(differences(written, { a: new Uint32Array(64).fill(0xffffffff), b: new Uint32Array(64).fill(b), y: new Int32Array(28) })).toEqual([])
+      }
+      expect(differences(written, { a: random(64), b: random(128).slice(64), y: new Int32Array(28) })).toEqual([])
+    }
+  })
+
+  it('an element goes to all lanes from any memory', () => {
+    const params = { x: buffer('f32', 'read'), i: buffer('i8', 'read'), h: buffer('f16', 'read'), y: buffer('f32', 'write') } as const
+    expect(differences(kernel('splats', { params }, (p) => {
+      p.y.store(0, p.x.at(1).splat(4).add(p.x.load(4, 4)))
+      p.y.store(4, p.i.at(3).splat(4).to('f32').mul(p.x.load(4, 4)))
+      p.y.store(8, p.h.at(2).to('f32').splat(4).mul(p.x.load(4, 4)))
+    }), { x: Float32Array.from({ length: 8 }, (_, at) => at / 2), i: Int8Array.from([1, 2, 3, -4]), h: Uint16Array.from([0, 1, 0x3c00, 3]), y: new Float32Array(12) })).toEqual([])
+  })
+
   it('dot products reach the largest sums', () => {
     expect(differences(kernel('edges', { params: { a: buffer('u32', 'read'), b: buffer('u32', 'read'), sum: buffer('i32', 'readwrite') } }, (p) => {
       p.sum.store(0, p.a.load(0, 4).dotI8(p.b.load(0, 4), p.sum.load(0, 4)))

@@ -12,6 +12,8 @@ export const CONTROL = {
   opened: 1216,
   /** 1: each finished job is also told by a message, for engines without Atomics.waitAsync */
   tell: 1280,
+  /** how often a thread looks at the barrier before it sleeps, beyond the least */
+  patience: 1344,
 } as const
 
 /** Jobs lie in a ring: job n in slot n modulo `slots`. */
@@ -26,10 +28,12 @@ export const ENTRY = {
   kind: 0,
   /** 1: wait until all entries before are done */
   barrier: 4,
-  /** the next workgroup or byte that nobody has taken; must be 0 when the job is posted */
+  /** how often threads have taken a part; must be 0 when the job is posted */
   next: 8,
+  /** workgroups or bytes; what a thread takes at its first turn, and at every other */
   total: 12,
   chunk: 16,
+  run: 36,
   /** dispatch: number of the program; copy: address to read; fill: the byte */
   what: 20,
   /** dispatch: address of the arguments; copy and fill: address to write */

@@ -28,10 +28,12 @@ export const LEVELS: readonly Level[] = [
 
 const SHARED_BYTES = 2 ** 20
 
+interface CpuSize { readonly width: Width; readonly threads: number; readonly bufferBytes: number; readonly streams?: number }
+
 /** What kernels are written for: one lane with vectors, packed dot products. */
-export function cpuCaps({ width, threads, bufferBytes }: { readonly width: Width; readonly threads: number; readonly bufferBytes: number }): Caps {
+export function cpuCaps({ width, threads, bufferBytes, streams = 1 }: CpuSize): Caps {
   return {
-    lanes: 1, subgroup: 0, tiles: false, f16: false, width, dot: true, parallel: threads, sharedBytes: SHARED_BYTES,
+    streams, lanes: 1, subgroup: 0, tiles: false, f16: false, width, dot: true, parallel: threads, sharedBytes: SHARED_BYTES,
     bufferBytes, bindingBytes: bufferBytes, bindings: 64, grid: 2 ** 31 - 1, alignment: 64,
   }
 }

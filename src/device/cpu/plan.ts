@@ -34,6 +34,8 @@ export interface Plan {
 
 /** Chunks per thread: enough to balance, few enough to cost nothing. */
 const CHUNKS = 6
+/** Share of the work that is dealt out in one run per thread: a long run reads memory in one stream. */
+const DEALT = 3 / 4
 /** Bytes of a copy or fill that are worth another thread. */
 const COPY_CHUNK = 65536
 /** An entry counts in 32 bits, a little past its end. */
@@ -144,10 +146,12 @@ class Encoder {
     }
   }
 
-  #entry(fields: Omit<Record<keyof typeof ENTRY, number>, 'barrier' | 'next'>, reads: readonly Span[], writes: readonly Span[]): void {
+  #entry(fields: Omit<Record<keyof typeof ENTRY, number>, 'barrier' | 'next' | 'run'>, reads: readonly Span[], writes: readonly Span[]): void {
     const waits = this.#hazards.add(reads, writes)
     const start = (this.#block + this.#count++ * ENTRY_BYTES) >>> 2
     for (const [name, value] of Object.entries(fields)) this.#words[start + (ENTRY[name as keyof typeof ENTRY] >> 2)] = value
     this.#words[start + (ENTRY.barrier >> 2)] = waits ? 1 : 0
+    const { total, chunk } = fields
+    this.#words[start + (ENTRY.run >> 2)] = Math.max(1, Math.floor((total * DEALT) / this.#threads / chunk)) * chunk
   }
 }

@@ -8,8 +8,15 @@ import { MOST_PAGES } from '../../emit/wasm/page.ts'
 import { WasmModule } from '../../emit/wasm/module.ts'
 import { CONTROL, ENTRY, ENTRY_BYTES, JOB, KIND, RING } from './layout.ts'
 
-/** Looks at a word this often before sleeping: a few microseconds, about what waking up costs. */
-const SPINS = 4000
+// A look takes about a nanosecond.
+/** Looks for a job before sleeping: long enough to bridge the gap between the steps of a decoding model. */
+const IDLE_LOOKS = 80_000
+/**
+ * Looks for the other threads of a job. Waking a sleeper costs more than most kernels take; but longer may mean that the other does
+ * not run, and wants this very core. So patience goes up and down between these.
+ */
+const LEAST_PATIENCE = 10_000
+const MOST_PATIENCE = 1_000_000
 const FOREVER = -1n
 const EVERYONE = -1
 
@@ -20,9 +27,9 @@ export function buildRunner(): Uint8Array<ArrayBuffer> {
   const call = module.importFunction('env', 'call', { params: ['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32'] })
   const tell = module.importFunction('env', 'tell')
   module.function('word', { params: ['i32'], results: ['i32'], export: true }, (f) => f.localGet(0).emit('i32.load'))
-  const wait = module.function('wait', { params: ['i32', 'i32'] }, writeWait)
+  const wait = module.function('wait', { params: ['i32', 'i32', 'i32'], results: ['i32'] }, writeWait)
   const barrier = module.function('barrier', { params: ['i32'] }, (f) => writeBarrier(f, wait))
-  const take = module.function('take', { params: ['i32', 'i32', 'i32'] }, (f) => writeTake(f, call))
+  const take = module.function('take', { params: ['i32', 'i32', 'i32', 'i32'] }, (f) => writeTake(f, call))
   const job = module.function('job', { params: ['i32', 'i32', 'i32'] }, (f) => writeJob(f, barrier, take))
   module.function('serve', { params: ['i32', 'i32'], export: true }, (f) => writeServe(f, { wait, job, tell }))
   return module.encode()
@@ -30,51 +37,64 @@ export function buildRunner(): Uint8Array<ArrayBuffer> {
 
 interface Callee { readonly index: number }
 
-/** Returns once the word at `address` is no longer `old`. */
+/** Returns once the word at `address` is no longer `old`, with 1 if it slept. */
 function writeWait(f: FunctionBody): void {
-  const [address, old] = [f.param(0, 'address'), f.param(1, 'old')]
-  const left = f.local('i32', 'left')
-  const returnIfChanged = (): void => {
-    f.localGet(address).emit('i32.atomic.load').localGet(old).emit('i32.ne').if(() => f.emit('return'))
+  const [address, old, looks] = [f.param(0, 'address'), f.param(1, 'old'), f.param(2, 'looks')]
+  const returnIfChanged = (slept: 0 | 1): void => {
+    f.localGet(address).emit('i32.atomic.load').localGet(old).emit('i32.ne').if(() => f.i32Const(slept).emit('return'))
   }
-  f.i32Const(SPINS).localSet(left)
   f.loop((again) => {
-    returnIfChanged()
-    f.localGet(left).i32Const(1).emit('i32.sub').localTee(left).brIf(again)
+    returnIfChanged(0)
+    f.localGet(looks).i32Const(1).emit('i32.sub').localTee(looks).brIf(again)
   })
   f.loop((again) => {
-    returnIfChanged()
+    returnIfChanged(1)
     f.localGet(address).localGet(old).i64Const(FOREVER).emit('memory.atomic.wait32').emit('drop')
     f.br(again)
   })
+  f.emit('unreachable')
 }
 
 /** The last thread to come opens it for all. */
 function writeBarrier(f: FunctionBody, wait: Callee): void {
   const threads = f.param(0, 'threads')
-  const opened = f.local('i32', 'opened')
+  const [opened, patience] = [f.local('i32', 'opened'), f.local('i32', 'patience')]
   f.i32Const(CONTROL.opened).emit('i32.atomic.load').localSet(opened)
   f.i32Const(CONTROL.arrived).i32Const(1).emit('i32.atomic.rmw.add').i32Const(1).emit('i32.add').localGet(threads).emit('i32.eq')
   f.if(() => {
     f.i32Const(CONTROL.arrived).i32Const(0).emit('i32.atomic.store')
     f.i32Const(CONTROL.opened).i32Const(1).emit('i32.atomic.rmw.add').emit('drop')
     f.i32Const(CONTROL.opened).i32Const(EVERYONE).emit('memory.atomic.notify').emit('drop')
-  }, () => { f.i32Const(CONTROL.opened).localGet(opened).call(wait) })
+  }, () => {
+    // Who looked long and had to sleep after all shares the core with somebody: look less next time. Else more again.
+    f.i32Const(CONTROL.patience).emit('i32.load').localSet(patience)
+    f.i32Const(CONTROL.opened).localGet(opened).localGet(patience).i32Const(LEAST_PATIENCE).emit('i32.add').call(wait)
+    f.if(() => f.localGet(patience).i32Const(1).emit('i32.shr_u').localSet(patience), () => {
+      f.localGet(patience).localGet(patience).i32Const(3).emit('i32.shr_u').emit('i32.add').i32Const(LEAST_PATIENCE).emit('i32.add').localTee(patience)
+      f.i32Const(MOST_PATIENCE).emit('i32.gt_u').if(() => f.i32Const(MOST_PATIENCE).localSet(patience))
+    })
+    f.i32Const(CONTROL.patience).localGet(patience).emit('i32.store')
+  })
 }
 
-/** Takes chunks of an entry until nothing is left. */
+/** Takes parts of an entry until nothing is left: first one long run, then chunks. */
 function writeTake(f: FunctionBody, call: Callee): void {
-  const [entry, scratch, slot] = [f.param(0, 'entry'), f.param(1, 'scratch'), f.param(2, 'slot')]
-  const [begin, end, total, kind] = [f.local('i32', 'begin'), f.local('i32', 'end'), f.local('i32', 'total'), f.local('i32', 'kind')]
+  const [entry, scratch, slot, threads] = [f.param(0, 'entry'), f.param(1, 'scratch'), f.param(2, 'slot'), f.param(3, 'threads')]
+  const [turn, begin, end, total, kind] = [f.local('i32', 'turn'), f.local('i32', 'begin'), f.local('i32', 'end'), f.local('i32', 'total'), f.local('i32', 'kind')]
   const field = (offset: number): FunctionBody => f.localGet(entry).emit('i32.load', { offset })
   field(ENTRY.total).localSet(total)
   field(ENTRY.kind).localSet(kind)
   f.loop((again) => {
-    f.localGet(entry)
-    field(ENTRY.chunk).emit('i32.atomic.rmw.add', { offset: ENTRY.next }).localTee(begin)
-    f.localGet(total).emit('i32.ge_u').if(() => f.emit('return'))
-    f.localGet(begin)
-    field(ENTRY.chunk).emit('i32.add').localSet(end)
+    f.localGet(entry).i32Const(1).emit('i32.atomic.rmw.add', { offset: ENTRY.next }).localTee(turn)
+    f.localGet(threads).emit('i32.lt_u').if(() => {
+      field(ENTRY.run).localGet(turn).emit('i32.mul').localTee(begin)
+      field(ENTRY.run).emit('i32.add').localSet(end)
+    }, () => {
+      field(ENTRY.run).localGet(threads).emit('i32.mul')
+      field(ENTRY.chunk).localGet(turn).localGet(threads).emit('i32.sub').emit('i32.mul').emit('i32.add').localTee(begin)
+      field(ENTRY.chunk).emit('i32.add').localSet(end)
+    })
+    f.localGet(begin).localGet(total).emit('i32.ge_u').if(() => f.emit('return'))
     f.localGet(end).localGet(total).localGet(end).localGet(total).emit('i32.lt_u').emit('select').localSet(end)
     f.block((next) => {
       f.localGet(kind).i32Const(KIND.dispatch).emit('i32.eq').if(() => {
@@ -107,7 +127,7 @@ function writeJob(f: FunctionBody, barrier: Callee, take: Callee): void {
     f.localGet(entry).localGet(last).emit('i32.eq').brIf(out)
     f.localGet(entry).emit('i32.load', { offset: ENTRY.barrier }).if(() => f.localGet(threads).call(barrier))
     f.localGet(slot).emit('i32.atomic.load', { offset: JOB.failed }).emit('i32.eqz')
-    f.if(() => f.localGet(entry).localGet(scratch).localGet(slot).call(take))
+    f.if(() => f.localGet(entry).localGet(scratch).localGet(slot).localGet(threads).call(take))
     f.localGet(entry).i32Const(ENTRY_BYTES).emit('i32.add').localSet(entry)
     f.br(next)
   }))
@@ -118,7 +138,7 @@ function writeJob(f: FunctionBody, barrier: Callee, take: Callee): void {
 function writeServe(f: FunctionBody, { wait, job, tell }: Readonly<Record<'wait' | 'job' | 'tell', Callee>>): void {
   const [thread, threads, number] = [f.param(0, 'thread'), f.param(1, 'threads'), f.local('i32', 'number')]
   f.loop((next) => {
-    f.i32Const(CONTROL.posted).localGet(number).call(wait)
+    f.i32Const(CONTROL.posted).localGet(number).i32Const(IDLE_LOOKS).call(wait).emit('drop')
     f.localGet(number).i32Const(RING.slots - 1).emit('i32.and').i32Const(RING.bytes).emit('i32.mul').i32Const(RING.at).emit('i32.add')
     f.localGet(thread).localGet(threads).call(job)
     f.localGet(number).i32Const(1).emit('i32.add').localSet(number)

@@ -15,6 +15,9 @@ import { type CpuProgram, type Plan, encodePlan } from './plan.ts'
 import { Pool } from './pool.ts'
 import type { Runtime } from './runtime.ts'
 
+/** WebAssembly has no prefetch. */
+const STREAMS = 4
+
 /** With the features of the engine, unless others are given; `heap`: memory that is there already. */
 export async function openWasm(threads: number, { features, heap }: { features?: WasmFeatures; heap?: Heap } = {}): Promise<WasmRuntime> {
   const found = features ?? await detectWasm()
@@ -46,7 +49,7 @@ export class WasmRuntime implements Runtime<Plan> {
     this.#heap = heap
     this.#threads = Math.max(threads, 1)
     this.#executor = threads > 0 ? new Pool(heap, threads) : new Inline(heap)
-    this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes })
+    this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes, streams: STREAMS })
   }
 
   get pending(): number { return this.#executor.pending }

@@ -54,6 +54,16 @@ export function load(speaker: Speaker, access: Access): void {
   return held === 'f16' ? decodeHalf(speaker, true) : undefined
 }
 
+/** Takes the address and leaves one element in all lanes: in one step where the element is a word. */
+export function loadSplat(speaker: Speaker, access: Access): void {
+  const held = storageScalar(access.storage)
+  if (SCALAR_BYTES[held] === 4 && !(access.atomic && speaker.features.threads)) {
+    return void speaker.f.emit('v128.load32_splat', { offset: access.offset })
+  }
+  loadOne(speaker, held, access)
+  speaker.f.emit(held === 'f32' || held === 'f16' ? 'f32x4.splat' : 'i32x4.splat')
+}
+
 function loadOne(speaker: Speaker, held: Held, { offset, atomic }: Access): void {
   const { f, features } = speaker
   const at = { offset }

@@ -8,20 +8,22 @@
 // after that there is one lane, and an expression that is used twice has a name. Emission is deterministic.
 // Invariant: all memories that args name begin at 65536 or above (see access.ts).
 
-import { storageBytes } from '../../base/dtype.ts'
+import { storageBytes, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
 import { type Kernel, type SharedArray, buffersOf, isShared, memoryOf, uniformsOf } from '../../ir/kernel.ts'
 import { type Node, walk } from '../../ir/node.ts'
 import type { AtomicKind, IndexName } from '../../ir/op.ts'
 import { lower } from '../../ir/pass/index.ts'
-import { type Access, accessWidth, atomic, load, sayIndex, store } from './access.ts'
+import { type Access, accessWidth, atomic, load, loadSplat, sayIndex, store } from './access.ts'
 import type { FunctionBody, Label } from './body.ts'
 import type { WasmFeatures } from './features.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
 import { MOST_PAGES } from './page.ts'
+import { Pairs, chainOf } from './pair.ts'
 import { printModule } from './print.ts'
 import { type Speaker, type Spelling, constantOf, operand, valueType } from './speaker.ts'
+import { addPairs, sayTwice } from './spell-vector.ts'
 import { spellings, tableLength, wasmTarget } from './spell.ts'
 
 export interface WasmKernel {
@@ -102,6 +104,8 @@ class Emitter implements Speaker {
   readonly #indices = new Map<string, number>()
   readonly #tableOffsets = new Map<string, number>()
   readonly #shared = new Map<SharedArray, number>()
+  /** undefined: dot products are summed in 32 bits at once */
+  readonly #pairs: Pairs | undefined
   #tableBase = -1
   #exit: Label | undefined
 
@@ -115,6 +119,7 @@ class Emitter implements Speaker {
       bytes = align(bytes + array.length * storageBytes(array.storage), 16)
     }
     this.scratchBytes = bytes
+    if (features.pairs) this.#pairs = new Pairs(kernel.body)
   }
 
   run(): void {
@@ -206,10 +211,22 @@ class Emitter implements Speaker {
     const { f } = this
     const { op, arg } = node
     switch (op) {
-      case 'local': case 'get': return void f.localGet(this.#known(this.#values.get(Number(arg)), node))
+      case 'local': return void f.localGet(this.#known(this.#values.get(Number(arg)), node))
+      case 'get':
+        f.localGet(this.#known(this.#values.get(Number(arg)), node))
+        return this.#pairs?.has(Number(arg)) === true ? addPairs(f) : undefined
+      case 'mul': {
+        const product = this.#pairs?.productOf(node)
+        if (product === undefined) return spellings.mul(this, node)
+        f.localGet(this.#known(this.#values.get(product.pairs), node))
+        sayTwice(this, product.factor)
+        return void f.emit('i32x4.dot_i16x8_s')
+      }
+      case 'dotU7I8': return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : this.#sayDots(this.#pairs, node)
       case 'uniform': return void f.localGet(this.#known(this.#params.get(String(arg)), node))
       case 'index': return this.#sayIndexName(arg as IndexName, node)
       case 'load': return load(this, this.#access(node))
+      case 'splat': return operand(node, 0).op === 'load' ? loadSplat(this, this.#access(operand(node, 0))) : spellings.splat(this, node)
       case 'atomic': return atomic(this, node, (arg as { kind: AtomicKind }).kind, this.#access(node))
       default: {
         const spelling = (spellings as Partial<Record<string, Spelling>>)[op]
@@ -223,6 +240,27 @@ class Emitter implements Speaker {
     // one lane: it is the first of everything
     if (name.startsWith('workgroup.') || name.startsWith('grid.')) this.f.localGet(this.#known(this.#indices.get(name), node))
     else this.f.i32Const(0)
+  }
+
+  /** Products of one chain: runs of them are added in 16 bits, each run's sums then in 32. */
+  #sayDots(pairs: Pairs, node: Node): void {
+    const { dots, sum } = chainOf(node)
+    this.say(sum)
+    for (const run of pairs.runs(dots)) {
+      this.#sayPairs(run, false)
+      addPairs(this.f)
+      this.f.emit('i32x4.add')
+    }
+  }
+
+  /** Sums of two products of bytes, in 16 bits, added to those on the stack if there are some. */
+  #sayPairs(dots: readonly Node[], more: boolean): void {
+    dots.forEach((dot, index) => {
+      this.say(operand(dot, 1))
+      this.say(operand(dot, 0))
+      this.f.emit('i16x8.relaxed_dot_i8x16_i7x16_s')
+      if (more || index > 0) this.f.emit('i16x8.add')
+    })
   }
 
   #known(local: number | undefined, { op, arg }: Node): number {
@@ -287,9 +325,14 @@ class Emitter implements Speaker {
         this.say(value)
         return void f.localSet(this.#declare(id, valueType(value.dtype), name))
       }
-      case 'set':
-        this.say(operand(node, 0))
-        return void f.localSet(this.#known(this.#values.get(Number(node.arg)), node))
+      case 'set': {
+        const local = this.#known(this.#values.get(Number(node.arg)), node)
+        if (this.#pairs?.has(Number(node.arg)) === true) {
+          f.localGet(local)
+          this.#sayPairs(chainOf(operand(node, 0)).dots, true)
+        } else this.say(operand(node, 0))
+        return void f.localSet(local)
+      }
       case 'store': {
         const access = this.#access(node)
         this.say(operand(node, 1))

@@ -10,6 +10,8 @@ export interface WasmFeatures {
   readonly relaxed: boolean
   /** `i32x4.relaxed_dot_i8x16_i7x16_add_s` adds its accumulator, as it must; implies `relaxed` */
   readonly relaxedDot: boolean
+  /** sums of byte products are cheaper in 16 bits first: x64, which has no instruction that goes to 32 at once; implies `relaxed` */
+  readonly pairs: boolean
   /** shared memory and atomics, and permission to use them */
   readonly threads: boolean
   readonly bulk: boolean
@@ -19,7 +21,9 @@ export interface WasmFeatures {
 export async function detectWasm(): Promise<WasmFeatures> {
   const relaxed = validates(useRelaxed) || ((await unlockRelaxed()) && validates(useRelaxed))
   const threads = mayShareMemory() && validates(useThreads, true)
-  return { simd: validates(useSimd), relaxed, relaxedDot: relaxed && addsDots(), threads, bulk: validates(useBulk) }
+  const relaxedDot = relaxed && addsDots()
+  const pairs = relaxed && (!relaxedDot || (typeof process !== 'undefined' && process.arch === 'x64'))
+  return { simd: validates(useSimd), relaxed, relaxedDot, pairs, threads, bulk: validates(useBulk) }
 }
 
 const useSimd = (f: FunctionBody): unknown => f.i32Const(1).emit('i32x4.splat').emit('v128.any_true').emit('drop')

@@ -4,6 +4,7 @@
 import { scalarOf, widthOf } from '../../base/dtype.ts'
 import type { Node } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
+import type { FunctionBody } from './body.ts'
 import { decodeHalf, encodeHalf } from './half.ts'
 import { type Speaker, type Spelling, constantOf, operand, shuffleWords, splatConst } from './speaker.ts'
 
@@ -109,7 +110,29 @@ function giveWords({ f }: Speaker, { dtype }: Node): void {
   if (widthOf(dtype) === 1) f.emit('i32x4.extract_lane', 0)
 }
 
+/** Places of bytes that `swizzle` makes zero. */
+const ZERO = 128
+
+/** Four bytes of a vector's lane, each `times` in a 32-bit lane with zeros above. */
+function sayLaneBytes(speaker: Speaker, { src, arg }: Node, times: 1 | 2): void {
+  speaker.say(src[0] as Node)
+  const first = 4 * Number(arg)
+  const places = [0, 1, 2, 3].flatMap((byte) => [first + byte, ZERO, times === 2 ? first + byte : ZERO, ZERO])
+  speaker.f.v128Const('i8x16', places).emit('i8x16.swizzle')
+}
+
+/** A value below 2 ** 16 in both halves of its lane. */
+export function sayTwice(speaker: Speaker, node: Node): void {
+  const bytes = node.op === 'bitcast' ? operand(node, 0) : node
+  if (bytes.op === 'unpackU8' && operand(bytes, 0).op === 'extract') return sayLaneBytes(speaker, operand(bytes, 0), 2)
+  return speaker.lend('v128', (one) => {
+    speaker.say(node)
+    speaker.f.localTee(one).localGet(one).i32Const(16).emit('i32x4.shl').emit('v128.or')
+  })
+}
+
 const unpack8 = (signed: boolean): Spelling => (speaker, node) => {
+  if (!signed && operand(node, 0).op === 'extract') return sayLaneBytes(speaker, operand(node, 0), 1)
   sayWords(speaker, operand(node, 0))
   if (signed) speaker.f.emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
   else speaker.f.emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
@@ -188,6 +211,12 @@ const dotU7: Spelling = (speaker, node) => {
   sayWords(speaker, operand(node, 2))
   f.emit(features.relaxedDot ? 'i32x4.relaxed_dot_i8x16_i7x16_add_s' : 'i32x4.add')
   return giveWords(speaker, node)
+}
+
+/** The two sums of 16 bits in each lane become one of 32. A product with ones, since V8 makes `extadd_pairwise` of three instructions. */
+export function addPairs(f: FunctionBody): void {
+  splatConst(f, 0x00010001)
+  f.emit('i32x4.dot_i16x8_s')
 }
 
 export const vectorSpellings = {

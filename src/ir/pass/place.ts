@@ -4,6 +4,7 @@
 // stand inside expressions. Linear in the number of nodes, but for the depth of nesting.
 
 import { isInteger } from '../../base/dtype.ts'
+import { displacement } from '../displacement.ts'
 import { type Kernel, isShared, memoryOf } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import { opRecord } from '../op.ts'
@@ -130,6 +131,8 @@ class Plan {
   #isTrivial(node: Node): boolean {
     if (isTrivial(node)) return true
     const [a, b] = node.src
+    // the constant becomes part of the address, the rest is what has a name
+    if (!this.#expanded && this.#indices.has(node)) return displacement(node) !== undefined
     if (!this.#expanded || a === undefined || !this.#hints.has(a)) return false
     return node.op === 'splat' || node.op === 'extract' || (node.op === 'add' && isInteger(node.dtype) && b?.op === 'const')
   }

@@ -1,0 +1,66 @@
+// How blocks of 256 are multiplied where a register holds four rows (WebAssembly, NEON). Sixteen vector registers are few, and an
+// engine that loads everything a stretch of code needs before it computes (V8 does) spills all that does not fit. So the steps over
+// a sub-block's words are a loop with a small body, which takes a few registers of rows at a time; halves are decoded once per block.
+
+import type { LaneScope, Var } from '../ir/author.ts'
+import type { Value } from '../ir/value.ts'
+import { type Tile, spread, zeros } from './packed.ts'
+
+/** widest register, in rows, that is served from here */
+export const NARROW = 4
+/** sums of products that fit the registers beside what is being multiplied */
+const MOST_DOTS = 8
+
+/** A group of rows: which stream it is in, and its place among the groups of that. */
+export interface Place { readonly group: number; readonly stream: number; readonly row: number }
+
+export interface NarrowBlock {
+  /** steps of the loop over words, and words per step */
+  readonly steps: number
+  readonly words: number
+  /** sub-blocks that share the words of quants */
+  readonly subs: number
+  /** word `step * words + plus` of the quants, one vector for each sub-block */
+  quants(word: Value<'u32'>, plus: number, group: number): readonly Value<'u32x16'>[]
+  /** four activations of a column for one sub-block */
+  activations(column: number, sub: number, word: Value<'u32'>, plus: number): Value<'u32'>
+}
+
+/** Groups of rows that are multiplied together, from as many streams as there are. */
+export function narrowGroups({ sums, streams }: Tile, subs: number, most = MOST_DOTS): Place[][] {
+  const perStream = sums.length / streams
+  const places = sums.map((_, at): Place => {
+    const [row, stream] = [Math.floor(at / streams), at % streams]
+    return { group: stream * perStream + row, stream, row }
+  })
+  const size = Math.max(1, Math.min(places.length, Math.floor(most / (subs * sums[0]!.length))))
+  return places.filter((_, at) => at % size === 0).map((_, pass) => places.slice(pass * size, (pass + 1) * size))
+}
+
+/** The products of some groups of rows with all columns: [group][column][sub]. */
+export function dotNarrow(k: LaneScope, { width, sums }: Tile, groups: readonly Place[], block: NarrowBlock): Value<'i32x16'>[][][] {
+  const { steps, words, subs } = block
+  const columns = sums[0]!.map((_, column) => column)
+  const subBlocks = Array.from({ length: subs }, (_, sub) => sub)
+  const dots = groups.map(() => columns.map(() => subBlocks.map(() => k.var('dot', zeros(k, width)) as unknown as Var<'i32x16'>)))
+  k.for({ name: 'step', to: steps }, (step) => {
+    const word = step.mul(words)
+    const totals = dots.map((all) => all.map((each) => each.map((dot) => dot.get())))
+    for (let plus = 0; plus < words; plus++) {
+      const activations = columns.map((column) => subBlocks.map((sub) => k.let('a', spread(block.activations(column, sub, word, plus), width))))
+      groups.forEach(({ group }, g) => {
+        const quants = block.quants(word, plus, group)
+        for (const column of columns) {
+          totals[g]![column] = totals[g]![column]!.map((total, sub) => quants[sub]!.dotU7I8(activations[column]![sub]!, total))
+        }
+      })
+    }
+    dots.forEach((all, g) => all.forEach((each, column) => each.forEach((dot, sub) => dot.set(totals[g]![column]![sub]!))))
+  })
+  return dots.map((all) => all.map((each) => each.map((dot) => dot.get())))
+}
+
+/** The bytes of a group of rows, out of four words that hold sixteen. */
+export function bytesOf(words: Value<'u32x4'>, { row }: Place): Value<'u32x16'> {
+  return words.lane(row).unpackU8() as unknown as Value<'u32x16'>
+}
