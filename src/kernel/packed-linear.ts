@@ -5,7 +5,7 @@ import type { Caps } from '../base/caps.ts'
 import type { Width } from '../base/dtype.ts'
 import { type LaneScope, type Readable, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { PACKED_ROWS, type Packed, type Sum, type Tile, packedGroupBytes, runOf } from '../quant/packed.ts'
+import { PACKED_ROWS, type Packed, SUMS, type Sum, type Tile, packedGroupBytes, runOf } from '../quant/packed.ts'
 import type { LinearParams } from './linear-params.ts'
 import { tileColumns } from './quantize8.ts'
 import type { Work } from './record.ts'
@@ -37,7 +37,7 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
   const written = kernel(`packed_${format}${columns > 1 ? `_n${columns}` : ''}${streams > 1 ? `_s${streams}` : ''}`, {
     params: {
       x: buffer('u32', 'read'), floats: buffer('f32', 'read'),
-      w: buffer('u32', 'read'), bytes: buffer('u8', 'read'), signed: buffer('i8', 'read'), halves: buffer('f16', 'read'),
+      w: buffer('u32', 'read'), bytes: buffer('u8', 'read'), halves: buffer('f16', 'read'),
       ...(bias ? { bias: buffer('f32', 'read') } : {}),
       ...(residual ? { residual: buffer('f32', 'read') } : {}),
       y: buffer('f32', 'write'), m: uniform('u32'), n: uniform('u32'), blocks: uniform('u32'), groupWords: uniform('u32'),
@@ -53,9 +53,9 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
     })
     const tileWords = k.let('tileWords', p.blocks.mul(blockWords * columns)) // words of one tile of x
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
+    // behind the quants of all tiles: scales of the blocks, then their sums
     const factorStart = k.let('factorStart', tiles.mul(tileWords))
-    const offsetStart = k.let('offsetStart', factorStart.add(factorStart.shr(3)))
-    const minusStart = k.let('minusStart', offsetStart.add(factorStart.shr(2)))
+    const sumStart = k.let('sumStart', factorStart.add(factorStart.div(blockWords)))
     k.for({ name: 'tile', to: tiles }, (tileId) => {
       const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
       k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
@@ -64,27 +64,23 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
         const quantStarts = runStarts.map((start) => k.let('quantStart', start.add(count.mul(scaleWords))))
         eachBlock(k, packed, count, (b) => {
           const quants = quantStarts.map((start) => k.let('quants', start.add(b.mul(quantWords))))
-          const scales = runStarts.map((start) => k.let('scales', start.add(b.mul(scaleWords)).mul(4)))
+          const scales = runStarts.map((start) => k.let('scales', start.add(b.mul(scaleWords))))
           const words = k.let('words', tileId.mul(tileWords).add(begin.add(b).mul(blockWords * columns)))
-          const factors = k.let('factors', factorStart.add(words.shr(3)))
-          const offsets = k.let('offsets', offsetStart.add(words.shr(2)))
-          const minuses = k.let('minuses', minusStart.add(words.shr(3)))
-          const scalesAt = (group: number, at: Value<'u32'>, plus: number): Value<'u32'> => scales[streamOf(group)]!.add(at).add(plus + rowOf(group))
+          const factor = k.let('factor', words.div(blockWords))
           const tile: Tile = {
             width,
             sums,
             streams,
             quants: (at, plus, group) =>
               p.w.load(quants[streamOf(group)]!.add(at.mul(16)).add(16 * plus + rowOf(group)), width, ahead(4 * rowOf(group))) as never,
-            bytes: (at, plus, group) => p.bytes.load(scalesAt(group, at, plus), width, ahead(plus + rowOf(group))).as('i32').to('f32') as never,
-            signedBytes: (at, plus, group) => p.signed.load(scalesAt(group, at, plus), width, ahead(plus + rowOf(group))).to('f32') as never,
-            halves: (plus, group) =>
-              p.halves.load(scales[streamOf(group)]!.shr(1).add(plus / 2 + rowOf(group)), width, ahead(plus + 2 * rowOf(group))).to('f32') as never,
-            scaleWords: (at, plus, stream) => p.w.load(scales[stream]!.shr(2).add(at).add(plus), 4, ahead(4 * plus)),
+            bytes: (plus, group) => p.bytes.load(scales[streamOf(group)]!.mul(4).add(plus + rowOf(group)), width, ahead(plus + rowOf(group))).as('i32').to('f32') as never,
+            halves: (plus, group) => p.halves.load(scales[streamOf(group)]!.mul(2).add(plus / 2 + rowOf(group)), width, ahead(plus + 2 * rowOf(group))).to('f32') as never,
+            words: (at, plus, byte, group) =>
+              p.w.load(scales[streamOf(group)]!.add(at.mul(16)).add(byte / 4 + 16 * plus + rowOf(group)), width, ahead(4 * rowOf(group))) as never,
             activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
-            scale: (column, at, plus) => p.floats.at(factors.add(at.mul(columns)).add(plus * columns + column)),
-            sum: (column, at, plus) => p.floats.at(offsets.add(at.mul(columns)).add(plus * columns + column)),
-            minusSum: (column, at, plus) => p.floats.at(minuses.add(at.mul(columns)).add(plus * columns + column)),
+            scale: (column) => p.floats.at(factorStart.add(factor).add(column)),
+            minusSum: (column) => p.floats.at(sumStart.add(factor).add(column)),
+            sums256: (column, index) => p.x.at(sumStart.add(factor.mul(SUMS.words)).add(index * columns + column)),
           }
           packed.multiply(k, tile)
         })

@@ -28,8 +28,8 @@ export const mxfp4: Format<'u8'> = {
       for (let four = 0; four < 4; four++) out.scale(k.const('u32', 0), four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
     },
     // 2^(e - 128) as a product, since the power alone may be subnormal: 2^(e/2 - 64) * 2^(e - e/2 - 64).
-    scales: (k, tile, group) => {
-      const e = tile.bytes(k.const('u32', 0), 0, group).to('u32')
+    scales: (_k, tile, group) => {
+      const e = tile.bytes(0, group).to('u32')
       const power = (exponent: typeof e) => exponent.add(127 - 64).shl(23).as('f32')
       return power(e.shr(1)).mul(power(e.sub(e.shr(1))))
     },

@@ -11,9 +11,6 @@ export const NARROW = 4
 /** sums of products that fit the registers beside what is being multiplied */
 const MOST_DOTS = 8
 
-/** A group of rows: which stream it is in, and its place among the groups of that. */
-export interface Place { readonly group: number; readonly stream: number; readonly row: number }
-
 export interface NarrowBlock {
   /** steps of the loop over words, and words per step */
   readonly steps: number
@@ -27,18 +24,15 @@ export interface NarrowBlock {
 }
 
 /** Groups of rows that are multiplied together, from as many streams as there are. */
-export function narrowGroups({ sums, streams }: Tile, subs: number, most = MOST_DOTS): Place[][] {
+export function narrowGroups({ sums, streams }: Tile, subs: number, most = MOST_DOTS): number[][] {
   const perStream = sums.length / streams
-  const places = sums.map((_, at): Place => {
-    const [row, stream] = [Math.floor(at / streams), at % streams]
-    return { group: stream * perStream + row, stream, row }
-  })
+  const places = sums.map((_, at) => (at % streams) * perStream + Math.floor(at / streams))
   const size = Math.max(1, Math.min(places.length, Math.floor(most / (subs * sums[0]!.length))))
   return places.filter((_, at) => at % size === 0).map((_, pass) => places.slice(pass * size, (pass + 1) * size))
 }
 
 /** The products of some groups of rows with all columns: [group][column][sub]. */
-export function dotNarrow(k: LaneScope, { width, sums }: Tile, groups: readonly Place[], block: NarrowBlock): Value<'i32x16'>[][][] {
+export function dotNarrow(k: LaneScope, { width, sums }: Tile, groups: readonly number[], block: NarrowBlock): Value<'i32x16'>[][][] {
   const { steps, words, subs } = block
   const columns = sums[0]!.map((_, column) => column)
   const subBlocks = Array.from({ length: subs }, (_, sub) => sub)
@@ -48,7 +42,7 @@ export function dotNarrow(k: LaneScope, { width, sums }: Tile, groups: readonly 
     const totals = dots.map((all) => all.map((each) => each.map((dot) => dot.get())))
     for (let plus = 0; plus < words; plus++) {
       const activations = columns.map((column) => subBlocks.map((sub) => k.let('a', spread(block.activations(column, sub, word, plus), width))))
-      groups.forEach(({ group }, g) => {
+      groups.forEach((group, g) => {
         const quants = block.quants(word, plus, group)
         for (const column of columns) {
           totals[g]![column] = totals[g]![column]!.map((total, sub) => quants[sub]!.dotU7I8(activations[column]![sub]!, total))
@@ -58,9 +52,4 @@ export function dotNarrow(k: LaneScope, { width, sums }: Tile, groups: readonly 
     dots.forEach((all, g) => all.forEach((each, column) => each.forEach((dot, sub) => dot.set(totals[g]![column]![sub]!))))
   })
   return dots.map((all) => all.map((each) => each.map((dot) => dot.get())))
-}
-
-/** The bytes of a group of rows, out of four words that hold sixteen. */
-export function bytesOf(words: Value<'u32x4'>, { row }: Place): Value<'u32x16'> {
-  return words.lane(row).unpackU8() as unknown as Value<'u32x16'>
 }

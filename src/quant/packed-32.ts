@@ -30,6 +30,7 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
     quantBytes: 64 * words,
     scaleBytes,
     run: 8,
+    scaled: 32,
     pack(k, w, rows, out) {
       k.for({ name: 'word', to: words }, (word) => rows.forEach((row, r) => out.quant(word, r, format.word(w, row, word))))
       format.packScales(k, w, rows, out)
@@ -54,8 +55,8 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
         }
         const d = k.let('d', format.scales(k, tile, group))
         columns.forEach((sum, column) => {
-          const offset = tile.minusSum(column, zero, 0).mul(bias)
-          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column, zero, 0), width), spread(offset, width))
+          const offset = tile.minusSum(column).mul(bias)
+          const scaled = dots[column]!.to('f32').fma(spread(tile.scale(column), width), spread(offset, width))
           sum.set(scaled.fma(d, sum.get()))
         })
       })

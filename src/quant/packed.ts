@@ -2,7 +2,7 @@
 // register are rows and no sum runs across lanes. A word of the quants stream holds four weights of one row, sixteen words
 // (64 bytes) the same four places of sixteen rows. The scales of a run of blocks lie before its quants, so that a matrix is read from
 // front to back in one stream: where scales had a stream of their own, or lay behind, memory gave a fifth to a third less.
-// Activations are int8 too: blocks of 32 with one scale, and the scaled sums of each 16 and 32, which serve the formats' minimums.
+// Activations are int8 too: 32 or 256 with one scale, and their sums, which serve the formats' minimums (kernel/quantize8.ts).
 //
 // A format brings how a row is taken apart (`pack`) and how a block is multiplied (`multiply`); kernel/ has the loops.
 
@@ -13,8 +13,8 @@ import type { WeightStorage, Weights } from './weight-storage.ts'
 
 /** rows that lie side by side */
 export const PACKED_ROWS = 16
-/** activations per scale */
-export const ACTIVATION_BLOCK = 32
+/** Activations that share a scale: those of a block, so that a block of 256 with integer scales is summed in integers or without their scale. */
+export type Scaled = 32 | 256
 
 export interface Packed<S extends WeightStorage = WeightStorage> {
   /** weights of one row in a block of the layout */
@@ -22,6 +22,8 @@ export interface Packed<S extends WeightStorage = WeightStorage> {
   /** bytes of one block of sixteen rows in each stream; quants a multiple of 64 */
   readonly quantBytes: number
   readonly scaleBytes: number
+  /** what it is multiplied with */
+  readonly scaled: Scaled
   /** blocks whose scales lie together; those of a whole run fill cache lines */
   readonly run: number
   /** its products are so cheap that memory is what they wait for: gains from several streams (Caps) */
@@ -48,19 +50,19 @@ export interface Tile {
   // Places are a value plus a number known now, apart from each other, so that the number can become part of an address.
   /** `width` rows of a word of the block's quants, from row group * width on */
   quants(at: Value<'u32'>, plus: number, group: number): Value<'u32x16'>
-  /** the same rows of sixteen bytes, signed bytes or halves that begin at this byte of the block's scales, as f32 */
-  bytes(at: Value<'u32'>, plus: number, group: number): Value<'f32x16'>
-  signedBytes(at: Value<'u32'>, plus: number, group: number): Value<'f32x16'>
+  /** the same rows of sixteen bytes or halves that begin at this byte of the block's scales, as f32 */
+  bytes(plus: number, group: number): Value<'f32x16'>
   halves(plus: number, group: number): Value<'f32x16'>
-  /** four words of the block's scales: a byte of all sixteen rows */
-  scaleWords(at: Value<'u32'>, plus: number, stream: number): Value<'u32x4'>
+  /** the same rows of word `at + plus` of the block's scales, which is sixteen words, from this byte on */
+  words(at: Value<'u32'>, plus: number, byte: number, group: number): Value<'u32x16'>
   /** four activations of a column, counted in words from the block's start */
   activations(column: number, at: Value<'u32'>, plus: number): Value<'u32'>
-  /** scale of the 32 activations, and scaled sum of the 16, with this number within the block */
-  scale(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
-  sum(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
-  /** minus the scaled sum of the 32 with this number within the block */
-  minusSum(column: number, at: Value<'u32'>, plus: number): Value<'f32'>
+  /** scale of the column's activations in this block */
+  scale(column: number): Value<'f32'>
+  /** of 32: minus their scaled sum */
+  minusSum(column: number): Value<'f32'>
+  /** of 256: word `index` of their sums (SUMS) */
+  sums256(column: number, index: number): Value<'u32'>
 }
 
 /** A vector of rows being summed. Its width varies with the target; TypeScript is told 16 throughout. */
@@ -68,6 +70,9 @@ export interface Sum {
   get(): Value<'f32x16'>
   set(value: Value<'f32x16'>): void
 }
+
+/** Sums of 256 activations as bytes, to be multiplied by bytes: sum = 128 * high + low. Words of the sums of each 32, then of each 16. */
+export const SUMS = { high32: 0, low32: 2, high16: 4, low16: 8, words: 12, shift: 7 } as const
 
 /** Bytes of sixteen rows of `inner` weights, quants and scales, rounded up to whole cache lines. */
 export function packedGroupBytes({ block, quantBytes, scaleBytes }: Packed, inner: number): number {

@@ -1,13 +1,14 @@
 // Q4_K: 256 weights in 144 bytes: half d, half dmin, 12 bytes of 6-bit scales and minimums, 128 bytes of nibbles.
 // Sub-block s (32 weights): y = d*sc[s]*q - dmin*m[s]. Each 32 bytes of nibbles hold sub-block 2g low and 2g+1 high.
 
-import type { LaneScope } from '../ir/author.ts'
+import type { Width } from '../base/dtype.ts'
+import type { LaneScope, Var } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 import { encodeBlocks } from './encode.ts'
 import { rangedSuperEncoder } from './encode-k.ts'
 import type { Format, Weights } from './format.ts'
-import { NARROW, bytesOf, dotNarrow, narrowGroups } from './narrow.ts'
-import { type Packed, type PackedOut, type Tile, joinBytes, joinHalves, spread, zeros } from './packed.ts'
+import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
+import { type Packed, type PackedOut, SUMS, type Tile, joinHalves, spread, zeros } from './packed.ts'
 
 const WORDS = 144 / 4
 
@@ -62,53 +63,20 @@ export function putNibbles(quants: Uint8Array, out: Uint8Array, at: number): voi
   }
 }
 
-/** The same where registers are narrow. */
-function multiplyFew(k: LaneScope, tile: Tile, quants: Quants): void {
-  const { width, sums } = tile
-  const heads = sums.map((_, group) => [0, 32].map((plus) => k.let('d', tile.halves(plus, group))))
-  k.for({ name: 'pair', to: 4 }, (pair) => {
-    for (const groups of narrowGroups(tile, 2)) {
-      const dots = dotNarrow(k, tile, groups, {
-        steps: 8, words: 1, subs: 2,
-        quants: (word, plus, group) => quants(tile, pair, word, plus, group),
-        activations: (column, sub, word, plus) => tile.activations(column, pair.mul(16).add(word), 8 * sub + plus),
-      })
-      const streams = [...new Set(groups.map(({ stream }) => stream))]
-      const wordsAt = (plus: number) => new Map(streams.map((stream) => [stream, tile.scaleWords(pair.mul(16), plus, stream)]))
-      const [scales, minimums] = [[16, 24].map(wordsAt), [20, 28].map(wordsAt)]
-      const columns = sums[0]!.map((_, column) => [0, 1].map((half) => ({
-        scale: k.let('scale', spread(tile.scale(column, pair.mul(2), half), width)),
-        minusSum: k.let('minusSum', spread(tile.minusSum(column, pair.mul(2), half), width)),
-      })))
-      groups.forEach((place, g) => {
-        const { group, stream } = place
-        const factors = scales.map((words) => k.let('factor', bytesOf(words.get(stream)!, place).as('i32')))
-        const offsets = minimums.map((words) => k.let('minimum', bytesOf(words.get(stream)!, place).as('i32').to('f32')))
-        columns.forEach((halves, column) => {
-          const [even, odd] = halves.map((_, half) => dots[g]![column]![half]!.mul(factors[half]!).to('f32'))
-          const product = odd!.fma(halves[1]!.scale, even!.mul(halves[0]!.scale))
-          const offset = offsets[1]!.fma(halves[1]!.minusSum, offsets[0]!.mul(halves[0]!.minusSum))
-          const sum = sums[group]![column]!
-          sum.set(product.fma(heads[group]![0]!, offset.fma(heads[group]![1]!, sum.get())))
-        })
-      })
-    }
-  })
-}
-
 /** Quants of word `word + t` (0..7) of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
 type Quants = (tile: Tile, pair: Value<'u32'>, word: Value<'u32'>, t: number, group: number) => [Value<'u32x16'>, Value<'u32x16'>]
 
 /**
- * The packed layout of Q4_K and Q5_K. Scales stream: 16 halves d, 16 halves dmin, then for each sub-block 16 scale bytes and 16
- * minimum bytes. Quants stream: the words of `qs` as they are, then what the format has besides.
+ * The packed layout of Q4_K and Q5_K. Scales: 16 halves d, 16 halves dmin, then the three words of scales and minimums of each row as the
+ * file has them. Quants: the words of `qs` as they are, then what the format has besides.
  */
 export function packedK(words: number, quantWord: number, quantBytes: number, quants: Quants): Packed<'u32'> {
   return {
     block: 256,
     quantBytes,
-    scaleBytes: 320,
+    scaleBytes: 64 + 3 * 64,
     run: 1,
+    scaled: 256,
     pack(k, w, rows, out) {
       const first = rows.map((row) => k.let('first', row.mul(words)))
       k.for({ name: 'word', to: 32 }, (word) => first.forEach((at, r) => out.quant(word, r, w.at(at.add(word).add(quantWord)))))
@@ -116,50 +84,93 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
     },
     multiply(k, tile) {
       const { width, sums } = tile
-      if (width <= NARROW) return multiplyFew(k, tile, quants)
+      const scales = sums.map((_, group) => sixBits(k, tile, group, 0))
+      const parts = sums.map((columns) => columns.map(() => k.var('part', k.const(width <= NARROW ? 'i32' : 'f32', 0).splat(width)) as unknown as Part))
       k.for({ name: 'pair', to: 4 }, (pair) => {
-        sums.forEach((columns, group) => {
-          const dots = columns.map(() => [zeros(k, width), zeros(k, width)])
-          for (let t = 0; t < 8; t++) {
-            const [low, high] = quants(tile, pair, k.const('u32', 0), t, group)
-            columns.forEach((_, column) => {
-              const dot = dots[column]!
-              dot[0] = low.dotU7I8(spread(tile.activations(column, pair.mul(16), t), width), dot[0]!)
-              dot[1] = high.dotU7I8(spread(tile.activations(column, pair.mul(16), 8 + t), width), dot[1]!)
-            })
-          }
-          const [d, dmin] = [tile.halves(0, group), tile.halves(32, group)]
-          const factors = [64, 96].map((plus) => k.let('factor', tile.bytes(pair.mul(64), plus, group).mul(d)))
-          const minimums = [80, 112].map((plus) => k.let('minimum', tile.bytes(pair.mul(64), plus, group).mul(dmin)))
-          columns.forEach((sum, column) => {
-            let total = sum.get()
-            for (const half of [0, 1]) {
-              const scaled = dots[column]![half]!.to('f32').mul(factors[half]!)
-              total = scaled.fma(spread(tile.scale(column, pair.mul(2), half), width), total)
-              total = minimums[half]!.fma(spread(tile.minusSum(column, pair.mul(2), half), width), total)
-            }
-            sum.set(total)
-          })
+        if (width <= NARROW) multiplyFew(k, tile, quants, pair, scales, parts)
+        else sums.forEach((_, group) => multiplyPair(k, tile, quants, pair, scales[group]!, parts[group]!, group))
+      })
+      sums.forEach((columns, group) => {
+        const minimums = sixBits(k, tile, group, 1)
+        const [d, dmin] = [k.let('d', tile.halves(0, group)), k.let('dmin', tile.halves(32, group))]
+        columns.forEach((sum, column) => {
+          const least = dotSums(k, tile, column, minimums)
+          const part = (parts[group]![column]!.get() as Value<'i32x16'>).to('f32')
+          sum.set(part.mul(d).sub(least.to('f32').mul(dmin)).fma(spread(tile.scale(column), width), sum.get()))
         })
       })
     },
   }
 }
 
+/** A sum over a block without the scales of the block: integers where registers are narrow. */
+type Part = Var<'i32x16' | 'f32x16'>
+/** Bytes of eight sub-blocks, in two words. */
+type Eight = readonly [Value<'u32x16'>, Value<'u32x16'>]
+
+/** Scales (`which` 0) or minimums (1), which have six bits: four are whole, the upper two bits of the others fill up the bytes of these. */
+function sixBits(k: LaneScope, tile: Tile, group: number, which: 0 | 1): Eight {
+  const word = (index: number): Value<'u32x16'> => tile.words(k.const('u32', 0), index, 64, group)
+  const first = k.let('sixes', word(which))
+  const lower = which === 0 ? word(2) : word(2).shr(4)
+  return [k.let('early', first.and(0x3f3f3f3f)), k.let('late', lower.and(0x0f0f0f0f).or(first.shr(2).and(0x30303030)))]
+}
+
+/** The two scales of a pair of sub-blocks, as unsigned integers. */
+function ofPair(k: LaneScope, [early, late]: Eight, pair: Value<'u32'>, width: Width): [Value<'u32x16'>, Value<'u32x16'>] {
+  const both = k.let('both', pair.lt(2).select(early, late).shr(spread(pair.and(1).mul(16), width)))
+  return [both.and(255), both.shr(8).and(255)]
+}
+
+/** Sum of a column's activations times the minimums of their sub-blocks. */
+function dotSums(k: LaneScope, tile: Tile, column: number, minimums: Eight): Value<'i32x16'> {
+  const dot = (index: number): Value<'i32x16'> =>
+    minimums.reduce((sum, four, i) => four.dotU7I8(spread(tile.sums256(column, index + i), tile.width), sum), zeros(k, tile.width))
+  return dot(SUMS.high32).shl(SUMS.shift).add(dot(SUMS.low32))
+}
+
+function multiplyPair(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32'>, scales: Eight, parts: readonly Part[], group: number): void {
+  const { width } = tile
+  const dots = parts.map(() => [zeros(k, width), zeros(k, width)])
+  for (let t = 0; t < 8; t++) {
+    const [low, high] = quants(tile, pair, k.const('u32', 0), t, group)
+    dots.forEach((dot, column) => {
+      dot[0] = low.dotU7I8(spread(tile.activations(column, pair.mul(16), t), width), dot[0]!)
+      dot[1] = high.dotU7I8(spread(tile.activations(column, pair.mul(16), 8 + t), width), dot[1]!)
+    })
+  }
+  const factors = ofPair(k, scales, pair, width).map((scale) => k.let('factor', scale.as('i32').to('f32')))
+  parts.forEach((part, column) => {
+    const even = dots[column]![0]!.to('f32').fma(factors[0]!, part.get() as Value<'f32x16'>)
+    part.set(dots[column]![1]!.to('f32').fma(factors[1]!, even))
+  })
+}
+
+/** The same for all groups where registers are narrow. */
+function multiplyFew(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32'>, scales: readonly Eight[], parts: readonly (readonly Part[])[]): void {
+  for (const groups of narrowGroups(tile, 2)) {
+    const dots = dotNarrow(k, tile, groups, {
+      steps: 8, words: 1, subs: 2,
+      quants: (word, plus, group) => quants(tile, pair, word, plus, group),
+      activations: (column, sub, word, plus) => tile.activations(column, pair.mul(16).add(word), 8 * sub + plus),
+    })
+    groups.forEach((group, g) => {
+      const factors = ofPair(k, scales[group]!, pair, tile.width).map((scale) => k.let('factor', scale.as('i32')))
+      parts[group]!.forEach((part, column) => {
+        const [even, odd] = factors.map((factor, half) => dots[g]![column]![half]!.mul(factor))
+        part.set((part.get() as Value<'i32x16'>).add(even!).add(odd!))
+      })
+    })
+  }
+}
+
 function packScales(k: LaneScope, w: Weights<'u32'>, first: readonly Value<'u32'>[], out: PackedOut): void {
   const heads = first.map((at) => w.at(at)) // d in the low half, dmin in the high
+  const zero = k.const('u32', 0)
   for (let pair = 0; pair < 8; pair++) {
     const [a, b] = [heads[2 * pair]!, heads[2 * pair + 1]!]
-    const zero = k.const('u32', 0)
     out.scale(zero, pair, joinHalves(a, b))
     out.scale(zero, 8 + pair, joinHalves(a.shr(16), b.shr(16)))
   }
-  k.for({ name: 'sub', to: 8 }, (sub) => {
-    const parts = first.map((at) => scaleAndMin(w, at.add(1), sub))
-    for (let four = 0; four < 4; four++) {
-      const rows = parts.slice(4 * four, 4 * four + 4)
-      out.scale(sub.mul(8), 16 + four, joinBytes(rows.map(({ scale }) => scale)))
-      out.scale(sub.mul(8), 20 + four, joinBytes(rows.map(({ min }) => min)))
-    }
-  })
+  for (let word = 0; word < 3; word++) first.forEach((at, row) => out.scale(zero, 16 + 16 * word + row, w.at(at.add(1 + word))))
 }

@@ -1,17 +1,19 @@
 // Q6_K: 256 weights in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper two bits, 16 signed scales, half d.
 // y = d*sc*(q - 32). Sub-block j of a half takes nibbles 32*(j & 1) on, high ones for j >= 2, and bits 2j of the upper bytes.
 
-import type { LaneScope } from '../ir/author.ts'
+import type { LaneScope, Var } from '../ir/author.ts'
 import { roundHalf } from '../ir/interpret/half.ts'
 import type { Value } from '../ir/value.ts'
 import { byteOf16, halfOf, wordOf16 } from './bytes.ts'
 import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode.ts'
 import type { Format } from './format.ts'
 import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
-import { type Packed, type Tile, joinBytes, joinHalves, spread, zeros } from './packed.ts'
+import { type Packed, SUMS, type Tile, joinHalves, spread, zeros } from './packed.ts'
 import { fitScale } from './search.ts'
 
 const BYTES = 210
+/** where the scales of the packed layout begin */
+const SCALES = 32
 
 export const q6_k: Format<'u16'> = {
   name: 'q6_k',
@@ -83,54 +85,79 @@ function measure(x: Float32Array, from: number, scale: number): number {
   return error
 }
 
-/** Quants stream: 32 words of low nibbles, 16 of upper bits. Scales stream: 16 halves d, then 16 signed scales for each 16 weights. */
+/** Scales: 16 halves d, then the four words of signed scales of each row. Quants: 32 words of low nibbles, 16 of upper bits. */
 function packedQ6(): Packed<'u16'> {
   return {
     block: 256,
     quantBytes: 64 * 48,
-    scaleBytes: 32 + 256,
+    scaleBytes: SCALES + 4 * 64,
     run: 2,
+    scaled: 256,
     pack(k, w, rows, out) {
       const starts = rows.map((row) => row.mul(BYTES / 2))
       k.for({ name: 'word', to: 48 }, (word) => starts.forEach((start, r) => out.quant(word, r, wordOf16(w, start.add(word.mul(2))))))
-      for (let pair = 0; pair < 8; pair++) out.scale(k.const('u32', 0), pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
-      k.for({ name: 'sub', to: 16 }, (sub) => {
-        for (let four = 0; four < 4; four++) {
-          const bytes = rows.slice(4 * four, 4 * four + 4).map((row) => byteOf16(w, row.mul(BYTES).add(192).add(sub)))
-          out.scale(sub.mul(4), 8 + four, joinBytes(bytes))
-        }
-      })
+      const zero = k.const('u32', 0)
+      for (let pair = 0; pair < 8; pair++) out.scale(zero, pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
+      k.for({ name: 'word', to: 4 }, (word) => starts.forEach((start, r) => out.scale(word.mul(16), SCALES / 4 + r, wordOf16(w, start.add(96).add(word.mul(2))))))
     },
     multiply(k, tile) {
       const { width, sums } = tile
-      if (width <= NARROW) return multiplyFew(k, tile)
+      const parts = sums.map((columns) => columns.map(() => k.var('part', k.const('f32', 0).splat(width)) as unknown as Var<'f32x16'>))
       k.for({ name: 'quarter', to: 4 }, (quarter) => {
         // A quarter: 16 of the 32 places of a half block, in all four of its sub-blocks.
         const [half, late] = [quarter.shr(1), quarter.and(1)]
-        sums.forEach((columns, group) => {
-          const dots = columns.map(() => [0, 1, 2, 3].map(() => zeros(k, width)))
-          for (let t = 0; t < 4; t++) {
-            const quants = quantsOf(tile, half, late.mul(4), t, group)
-            columns.forEach((_, column) => quants.forEach((q, sub) => {
-              const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
-              dots[column]![sub] = q.dotU7I8(spread(a, width), dots[column]![sub]!)
-            }))
-          }
-          const d = tile.halves(0, group)
-          const factors = [0, 1, 2, 3].map((sub) => k.let('factor', tile.signedBytes(half.mul(128).add(late.mul(16)), 32 + 32 * sub, group).mul(d)))
-          columns.forEach((sum, column) => {
-            let total = sum.get()
-            for (const sub of [0, 1, 2, 3]) {
-              const offset = tile.sum(column, half.mul(8).add(late), 2 * sub).mul(-32)
-              const scaled = dots[column]![sub]!.to('f32').fma(spread(tile.scale(column, half.mul(4), sub), width), spread(offset, width))
-              total = scaled.fma(factors[sub]!, total)
-            }
-            sum.set(total)
+        const passes = width <= NARROW ? narrowGroups(tile, 4, 4) : sums.map((_, group) => [group])
+        for (const groups of passes) {
+          const dots = width <= NARROW
+            ? dotNarrow(k, tile, groups, {
+              steps: 4, words: 1, subs: 4,
+              quants: (word, plus, group) => quantsOf(tile, half, late.mul(4).add(word), plus, group),
+              activations: (column, sub, word, plus) => tile.activations(column, half.mul(32).add(late.mul(4)).add(word), 8 * sub + plus),
+            })
+            : groups.map((group) => dotWide(k, tile, half, late, group))
+          groups.forEach((group, g) => {
+            const factors = scalesOf(k, tile, half, late, group)
+            parts[group]!.forEach((part, column) =>
+              part.set(dots[g]![column]!.reduce((sum, dot, sub) => dot.to('f32').fma(factors[sub]!, sum), part.get())))
           })
+        }
+      })
+      sums.forEach((columns, group) => {
+        const d = k.let('d', tile.halves(0, group))
+        const scales = [0, 1, 2, 3].map((index) => k.let('scales', tile.words(k.const('u32', 0), index, SCALES, group)))
+        columns.forEach((sum, column) => {
+          const offset = dotSums(k, tile, column, scales).mul(32).to('f32')
+          sum.set(parts[group]![column]!.get().sub(offset).mul(d).fma(spread(tile.scale(column), width), sum.get()))
         })
       })
     },
   }
+}
+
+/** Products of a quarter's quants with every column: [column][sub-block]. */
+function dotWide(k: LaneScope, tile: Tile, half: Value<'u32'>, late: Value<'u32'>, group: number): Value<'i32x16'>[][] {
+  const dots = tile.sums[group]!.map(() => [0, 1, 2, 3].map(() => zeros(k, tile.width)))
+  for (let t = 0; t < 4; t++) {
+    const quants = quantsOf(tile, half, late.mul(4), t, group)
+    dots.forEach((subs, column) => quants.forEach((q, sub) => {
+      const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
+      subs[sub] = q.dotU7I8(spread(a, tile.width), subs[sub]!)
+    }))
+  }
+  return dots
+}
+
+/** Scales of a quarter in its four sub-blocks: signed bytes 0 and 2, or 1 and 3, of two words. */
+function scalesOf(k: LaneScope, tile: Tile, half: Value<'u32'>, late: Value<'u32'>, group: number): Value<'f32x16'>[] {
+  const words = [0, 1].map((plus) => k.let('scales', tile.words(half.mul(2), plus, SCALES, group).shl(spread(k.const('u32', 8).sub(late.mul(8)), tile.width))))
+  return [0, 1, 2, 3].map((sub) => k.let('factor', words[sub >> 1]!.shl(sub % 2 === 0 ? 16 : 0).as('i32').shr(24).to('f32')))
+}
+
+/** Sum of a column's activations times their scales. */
+function dotSums(k: LaneScope, tile: Tile, column: number, scales: readonly Value<'u32x16'>[]): Value<'i32x16'> {
+  const word = (index: number): Value<'u32x16'> => spread(tile.sums256(column, index), tile.width)
+  const high = scales.reduce((sum, four, i) => word(SUMS.high16 + i).dotI8(four, sum), zeros(k, tile.width))
+  return scales.reduce((sum, four, i) => word(SUMS.low16 + i).dotU7I8(four, sum), high.shl(SUMS.shift))
 }
 
 /** Word `word + plus` (0..7) of a half block, in its four sub-blocks. */
@@ -144,30 +171,4 @@ function quantsOf(tile: Tile, half: Value<'u32'>, word: Value<'u32'>, plus: numb
     first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
     second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
   ]
-}
-
-/** The same as `multiply` where registers are narrow. */
-function multiplyFew(k: LaneScope, tile: Tile): void {
-  const { width, sums } = tile
-  const heads = sums.map((_, group) => k.let('d', tile.halves(0, group)))
-  k.for({ name: 'quarter', to: 4 }, (quarter) => {
-    const [half, late] = [quarter.shr(1), quarter.and(1)]
-    for (const groups of narrowGroups(tile, 4, 4)) {
-      const dots = dotNarrow(k, tile, groups, {
-        steps: 4, words: 1, subs: 4,
-        quants: (word, plus, group) => quantsOf(tile, half, late.mul(4).add(word), plus, group),
-        activations: (column, sub, word, plus) => tile.activations(column, half.mul(32).add(late.mul(4)).add(word), 8 * sub + plus),
-      })
-      groups.forEach(({ group }, g) => {
-        const scales = [0, 1, 2, 3].map((sub) => k.let('scale', tile.signedBytes(half.mul(128).add(late.mul(16)), 32 + 32 * sub, group)))
-        sums[group]!.forEach((sum, column) => {
-          const parts = dots[g]![column]!.map((dot, sub) => {
-            const offset = tile.sum(column, half.mul(8).add(late), 2 * sub).mul(-32)
-            return dot.to('f32').fma(spread(tile.scale(column, half.mul(4), sub), width), spread(offset, width)).mul(scales[sub]!)
-          })
-          sum.set(parts.reduce((a, b) => a.add(b)).fma(heads[group]!, sum.get()))
-        })
-      })
-    }
-  })
 }

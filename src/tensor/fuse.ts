@@ -56,14 +56,14 @@ function fuseResidual(node: TensorNode, src: readonly TensorNode[], single: Sing
 
 /** A norm, or a map of tensors of one shape, that is only quantised. */
 function fuseSource(node: TensorNode, operand: TensorNode | undefined): TensorNode | undefined {
-  const { k } = node.attrs as Quantize8Attrs
+  const { k, scaled } = node.attrs as Quantize8Attrs
   if (operand === undefined || operand.shape.at(-1) !== k) return undefined
   if (operand.op === 'norm') {
-    return copyOf(node, operand.src, { k, source: { kind: 'norm', norm: operand.attrs as NormAttrs } } satisfies Quantize8Attrs)
+    return copyOf(node, operand.src, { k, scaled, source: { kind: 'norm', norm: operand.attrs as NormAttrs } } satisfies Quantize8Attrs)
   }
   if (operand.op !== 'map' || !operand.src.every(({ type, shape }) => type === 'f32' && sameShape(shape, operand.shape))) return undefined
   const { expr } = operand.attrs as MapAttrs
-  return copyOf(node, operand.src, { k, source: { kind: 'map', expr, inputs: operand.src.length } } satisfies Quantize8Attrs)
+  return copyOf(node, operand.src, { k, scaled, source: { kind: 'map', expr, inputs: operand.src.length } } satisfies Quantize8Attrs)
 }
 
 function fuseMap(node: TensorNode, src: readonly TensorNode[], single: Single): TensorNode {

@@ -17,6 +17,7 @@ import { type ReduceKind, reduce } from '../kernel/reduce.ts'
 import { type RopeStyle, rope } from '../kernel/rope.ts'
 import { argmax, topk } from '../kernel/select.ts'
 import { softmax } from '../kernel/softmax.ts'
+import type { Scaled } from '../quant/packed.ts'
 import type { GgmlType } from '../quant/type.ts'
 import { type ElementType, type TensorNode, leafOf, sizeOf } from './node.ts'
 
@@ -58,7 +59,7 @@ const names = (src: readonly TensorNode[], ...keys: string[]): Record<string, Te
 
 export interface MapAttrs { readonly expr: MapExpr; readonly type: ElementType }
 export interface NormAttrs { readonly kind: 'rms' | 'layer'; readonly eps: number; readonly weight: boolean; readonly bias: boolean }
-export interface Quantize8Attrs { readonly k: number; readonly source?: Quantize8Source }
+export interface Quantize8Attrs { readonly k: number; readonly scaled: Scaled; readonly source?: Quantize8Source }
 export interface PackedAttrs { readonly bias: boolean; readonly shape: readonly number[]; readonly residual?: boolean }
 export interface ReduceAttrs { readonly kind: ReduceKind; readonly axes: readonly number[]; readonly keep: boolean }
 export interface RopeAttrs { readonly style: RopeStyle; readonly heads: number; readonly dims: number; readonly magnitude: number }
@@ -128,8 +129,8 @@ export const TENSOR_OPS = {
 
   /** x [n, k] as int8 for packed weights; or its norm, or an expression of several tensors (fuse.ts) */
   quantize8: record<Quantize8Attrs>({
-    infer: ([x], { k }) => ({ shape: [quantizedWords(sizeOf(x!.shape) / k, k)], type: 'u32' }),
-    lower: (_out, src, { k, source }, caps) => quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k, ...(source === undefined ? {} : { source }) }),
+    infer: ([x], { k, scaled }) => ({ shape: [quantizedWords(sizeOf(x!.shape) / k, k, scaled)], type: 'u32' }),
+    lower: (_out, src, { k, scaled, source }, caps) => quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k, scaled, ...(source === undefined ? {} : { source }) }),
     bind: (out, src, { source }) => ({ ...names(src, ...quantize8Inputs(source)), y: out }),
   }),
 
@@ -142,7 +143,7 @@ export const TENSOR_OPS = {
     },
     // One buffer under several element types: words of quants, bytes and halves of scales.
     bind: (out, [x, w, ...rest], { bias, residual = false }) => ({
-      x: x!, floats: x!, w: w!, bytes: w!, signed: w!, halves: w!,
+      x: x!, floats: x!, w: w!, bytes: w!, halves: w!,
       ...names(rest, ...(bias ? ['bias'] : []), ...(residual ? ['residual'] : [])), y: out,
     }),
   }),

@@ -5,9 +5,11 @@ import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
 import type { MapExpr, MapOp } from '../kernel/map.ts'
 import type { ReduceKind } from '../kernel/reduce.ts'
+import { formatOf } from '../quant/index.ts'
+import type { Packed, Scaled } from '../quant/packed.ts'
 import type { GgmlType } from '../quant/type.ts'
 import { type ElementType, type LeafAttrs, type TensorNode, leafOf, sizeOf } from './node.ts'
-import { type AttentionAttrs, type MapAttrs, type NormAttrs, type PackedAttrs, type ReduceAttrs, type RopeAttrs, type TensorOpName, tensorOp } from './op.ts'
+import { type AttentionAttrs, type MapAttrs, type NormAttrs, type PackedAttrs, type Quantize8Attrs, type ReduceAttrs, type RopeAttrs, type TensorOpName, tensorOp } from './op.ts'
 
 export class Tensor implements TensorNode {
   readonly op: string
@@ -16,7 +18,8 @@ export class Tensor implements TensorNode {
   readonly src: readonly Tensor[]
   readonly attrs: object
   label?: string
-  #quantized: Tensor | undefined
+  /** as int8, by the number of values per scale */
+  readonly #quantized = new Map<Scaled, Tensor>()
 
   private constructor(op: string, shape: readonly number[], type: ElementType, src: readonly Tensor[], attrs: object) {
     this.op = op
@@ -122,11 +125,16 @@ export class Tensor implements TensorNode {
   /** this [n, k] times weight [m, k], transposed, plus bias [m]. */
   linear(weight: Tensor, bias?: Tensor): Tensor {
     const rest = bias === undefined ? [weight] : [weight, bias]
-    if (leafOf(weight)?.layout !== 'packed') return Tensor.of('linear', [this, ...rest], { bias: bias !== undefined })
-    // All packed weights that take this tensor share its int8 form.
-    const k = this.shape.at(-1) ?? 1
-    this.#quantized ??= Tensor.of('quantize8', [this], { k })
-    return Tensor.of<PackedAttrs>('packedLinear', [this.#quantized, ...rest], { bias: bias !== undefined, shape: this.shape })
+    const leaf = leafOf(weight)
+    const packed = leaf?.layout === 'packed' ? formatOf(leaf.format).packed : undefined
+    if (packed === undefined) return Tensor.of('linear', [this, ...rest], { bias: bias !== undefined })
+    return Tensor.of<PackedAttrs>('packedLinear', [this.#quantize(packed), ...rest], { bias: bias !== undefined, shape: this.shape })
+  }
+  /** All packed weights of a kind that take this tensor share its int8 form. */
+  #quantize({ scaled }: Packed): Tensor {
+    const known = this.#quantized.get(scaled) ?? Tensor.of<Quantize8Attrs>('quantize8', [this], { k: this.shape.at(-1) ?? 1, scaled })
+    this.#quantized.set(scaled, known)
+    return known
   }
   /** The rows of this table that `ids` name. */
   gather(ids: Tensor): Tensor { return Tensor.of('gather', [this, ids], {}) }

@@ -9,7 +9,7 @@ import { packedLinear } from '../../src/kernel/packed-linear.ts'
 import { quantize8, quantizedWords } from '../../src/kernel/quantize8.ts'
 import type { Work } from '../../src/kernel/record.ts'
 import { packedBytes, repack } from '../../src/kernel/repack.ts'
-import { FORMATS } from '../../src/quant/index.ts'
+import { FORMATS, formatOf } from '../../src/quant/index.ts'
 import { VARIANTS, runWasm } from '../emit/wasm-run.ts'
 import { decodeBlocks, randomBlocks } from './block.ts'
 import { cpuCaps } from './caps.ts'
@@ -34,10 +34,11 @@ function errorOfProduct(format: (typeof formats)[number], caps: Caps, { n, m }: 
   const x = Float32Array.from({ length: n * k }, () => 2 * random() - 1)
   const packed = new Uint8Array(packedBytes({ format, m, k }))
   run(repack({ format, m, k }), { w, y: packed }, execute)
-  const quantised = new Uint8Array(4 * quantizedWords(n, k))
-  run(quantize8.work(caps, { n, k }), { x: new Uint8Array(x.buffer), y: quantised }, execute)
+  const { scaled } = formatOf(format).packed!
+  const quantised = new Uint8Array(4 * quantizedWords(n, k, scaled))
+  run(quantize8.work(caps, { n, k, scaled }), { x: new Uint8Array(x.buffer), y: quantised }, execute)
   const y = new Uint8Array(4 * n * m)
-  const seen = { x: quantised, floats: quantised, w: packed, bytes: packed, signed: packed, halves: packed, y }
+  const seen = { x: quantised, floats: quantised, w: packed, bytes: packed, halves: packed, y }
   run(packedLinear(caps, { format, m, k, n, bias: false }), seen, execute)
   return errorOf(new Float32Array(y.buffer), defineLinear({ x, w: decodeBlocks(format, w, m * k) }, { m, k, n })['y']!)
 }
