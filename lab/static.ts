@@ -9,7 +9,9 @@ import type { Node } from '../src/ir/node.ts'
 import { lower } from '../src/ir/pass/index.ts'
 import { matmul } from '../src/kernel/matmul.ts'
 import { matvec } from '../src/kernel/matvec.ts'
-import { parseOptions, printTable } from './lab.ts'
+import { FORMATS } from '../src/quant/index.ts'
+import { wordsOf } from './measure/options.ts'
+import { printTable } from './measure/table.ts'
 
 /** An Apple GPU. */
 const METAL: Caps = {
@@ -35,14 +37,14 @@ interface Counts {
 }
 
 export async function main(args: readonly string[]): Promise<void> {
-  const { formats, json } = parseOptions(args)
+  const formats = wordsOf(args, 'format') ?? FORMATS.map(({ name }) => name)
   const rows = formats.flatMap((format) => ([['matvec', 1], ['matmul', 64]] as const).map(([name, n]) => {
     const record = name === 'matvec' ? matvec : matmul
     const [launch] = record.work(METAL, { format, m: 2048, k: 2048, n, bias: false }).launches
     const kernel = lower(launch!.kernel, mslTarget(METAL))
     return { format, kernel: kernel.name, workgroupMemory: sharedBytes(kernel), ...countLoop(kernel) }
   }))
-  if (json) return void process.stdout.write(`${JSON.stringify(rows, undefined, 2)}\n`)
+  if (args.includes('--json')) return void process.stdout.write(`${JSON.stringify(rows, undefined, 2)}\n`)
   return printTable([
     ['kernel', 'weight bytes', 'other loads', 'shared', 'float', 'integer', 'shifts', 'converts', 'tiles', 'barriers', 'workgroup bytes'],
     ...rows.map(({ kernel, workgroupMemory, ...counts }) => {

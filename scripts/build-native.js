@@ -147,17 +147,18 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
 
 /**
  * Builds the libraries of this architecture when something has changed.
- * @param {{ force?: boolean, only?: string, log?: (line: string) => void }} [options] `only`: the name of one level, or `best` for
- *   the one that this machine will use
+ * @param {{ force?: boolean, only?: string, log?: (line: string) => void, folder?: string, list?: Function }} [options] `only`: the name
+ *   of one level, or `best` for the one that this machine will use; `list`: gives other kernels than those of models, for another `folder`
  * @returns {Promise<{ built: boolean, path?: string, reason?: string }>} `path` is absent when there is no library to load;
  *   `reason` then says why
  */
-export async function buildNative({ force = false, only = undefined, log = (line) => process.stderr.write(`setup: ${line}\n`) } = {}) {
+export async function buildNative({
+  force = false, only = undefined, log = (line) => process.stderr.write(`setup: ${line}\n`), folder = join(root, 'build', 'native'), list = undefined,
+} = {}) {
   if (process.platform === 'win32') return { built: false, reason: 'the native CPU library needs a POSIX system; WebAssembly serves' }
   const compiler = await findCompiler()
   if (compiler === undefined) return { built: false, reason: 'no C compiler (install gcc or clang, or set CC); WebAssembly serves' }
   if (!existsSync(join(distFolder, 'llm', 'kernel-list.js'))) return { built: false, reason: 'dist/ is not built' }
-  const folder = join(root, 'build', 'native')
   const load = (/** @type {string} */ path) => import(pathToFileURL(join(distFolder, path)).href)
   const { LEVELS, cpuCaps } = await load('device/cpu/level.js')
   const ours = LEVELS.filter(({ arch }) => arch === process.arch)
@@ -167,7 +168,7 @@ export async function buildNative({ force = false, only = undefined, log = (line
   const wanted = sha(hashFolder(distFolder, /\.js$/), hashFolder(join(root, 'src'), /\.ts$/), hashFolder(nativeFolder, /\.[ch]$/), readFileSync(script), compiler.version)
   const first = join(folder, `libingot-${levels[0].name}.so`)
   const stamped = (/** @type {string} */ path) => existsSync(path) && readFileSync(path, 'utf8') === wanted
-  if (!force && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp')))) return { built: false, path: first }
+  if (!force && list === undefined && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp')))) return { built: false, path: first }
 
   const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
     load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js'), load('device/stamp.js'),
@@ -182,7 +183,7 @@ export async function buildNative({ force = false, only = undefined, log = (line
   for (const level of levels) {
     const start = performance.now()
     try {
-      if (!lists.has(level.width)) lists.set(level.width, await collectKernels(cpuCaps({ width: level.width, threads: LISTED_THREADS, bufferBytes: 2 ** 40 })))
+      if (!lists.has(level.width)) lists.set(level.width, await (list ?? collectKernels)(cpuCaps({ width: level.width, threads: LISTED_THREADS, bufferBytes: 2 ** 40 })))
       const { kernels, failed } = lists.get(level.width)
       for (const line of failed) log(`kernels of ${line}`)
       const made = await compileLibrary({ level, kernels, emitC, hashKernel, folder, sources, compiler })
@@ -194,7 +195,7 @@ export async function buildNative({ force = false, only = undefined, log = (line
   }
   for (const line of problems) log(`no native kernels for ${line}`)
   if (path === undefined) return { built: false, reason: `the native CPU library does not compile: ${problems.join('\n')}` }
-  if (problems.length === 0) writeWhole(stampPath, wanted)
+  if (problems.length === 0 && list === undefined) writeWhole(stampPath, wanted)
   return { built: true, path }
 }
 

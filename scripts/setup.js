@@ -19,10 +19,14 @@ const OLDEST_NODE = [20, 19]
 const HOPELESS = /EUSAGE|ENOTFOUND|EAI_AGAIN|ECONNREFUSED/
 const ERROR_LINES = 40 // of npm's output; the rest is usage
 
-/** Before `npm start` only what this machine will run is built; tests want every instruction set, and the software Metal. */
+/**
+ * Before `npm start` only what this machine will run is built; tests want every instruction set, and the software Metal. Experiments of the
+ * lab compile the kernels that they time themselves (lab/run.js).
+ */
 const starting = process.env.npm_lifecycle_event === 'prestart'
+const experimenting = process.env.npm_lifecycle_event === 'prelab'
 /** The native parts: each script exports a function that builds what is stale and says what it did. */
-const NATIVE = [
+const NATIVE = experimenting ? [] : [
   ...(starting ? [] : [{ script: 'build-soft-metal.js', build: 'buildSoftMetal', what: 'soft-metal (Metal in software, for tests)', options: {} }]),
   { script: 'build-native.js', build: 'buildNative', what: 'the native CPU library', options: starting ? { only: 'best' } : {} },
 ]

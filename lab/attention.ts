@@ -1,0 +1,25 @@
+// Attention over caches of halves: one token at two contexts, which reads memory, and 128 at once, which computes. Heads as a 1.1B model has
+// them, eight to a key head, and as a 160M model has them, each with its own.
+// `node lab/run.js attention [--device cpu,wasm,webgpu] [--threads 2] [--only decode] [--rounds 9] [--quick] [--json]`
+
+import { attention } from '../src/kernel/attention.ts'
+import { SHAPES } from '../src/weights/synth.ts'
+import { type Entry, entryOf } from './measure/entry.ts'
+import { experiment } from './measure/experiment.ts'
+
+const CASES = [['decode', 1, 512], ['decode', 1, 1500], ['prefill', 128, 512]] as const
+
+export const entries = Object.values(SHAPES).flatMap(({ width, heads, kvHeads }) => CASES.map(([name, rows, context]): Entry => {
+  const headDim = width / heads
+  const params = { type: 'f16', rows, heads, kvHeads, headDim, capacity: context, scale: headDim ** -0.5, window: 0, softcap: 0 } as const
+  const scores = heads * Array.from({ length: rows }, (_, row) => context - rows + row + 1).reduce((a, b) => a + b, 0)
+  return entryOf(attention, params, {
+    kernel: name, shape: `${rows} at ${context}, heads ${heads}/${kvHeads}x${headDim}`, quick: true,
+    // a score and what it adds are a product and a sum for each element of a head; exp and the maximum are few beside them
+    operations: 4 * headDim * scores,
+    // a prompt finds its keys where it has just put them
+    cold: rows === 1 ? ['keys', 'values'] : [],
+  })
+}))
+
+export const main = experiment(entries)
