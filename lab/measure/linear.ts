@@ -29,20 +29,20 @@ export function linearEntries(sizes: readonly (readonly [number, number])[], row
 function linearEntriesOf(format: string, m: number, k: number, n: number, quick: boolean): Entry[] {
   const params = { format, m, k, n, bias: false }
   const facts = { shape: `${m}x${k}${n === 1 ? '' : `, ${n} rows`}`, operations: 2 * m * k * n, cold: ['w'], quick }
-  const isPacked = packedOf(format, k) !== undefined
+  const packed = packedOf(format, k)
   const record = n > MATVEC_ROWS ? matmul : matvec
   const plain: Entry = {
     ...entryOf(record, params, { ...facts, kernel: format }),
-    work: (caps) => (caps.dot && isPacked ? undefined : record.work(caps, params)),
+    work: (caps) => (caps.dot && packed !== undefined ? undefined : record.work(caps, params)),
   }
-  if (!isPacked) return [plain]
+  if (packed === undefined) return [plain]
   const buffers = [
-    { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k) }, { name: 'w', role: 'in', type: 'u32', elements: packedBytes(params) / 4 },
+    { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k, packed.scaled) }, { name: 'w', role: 'in', type: 'u32', elements: packedBytes(params) / 4 },
     { name: 'y', role: 'out', type: 'f32', elements: n * m },
   ] as const
   return [plain, {
     ...facts, buffers, kernel: `${format} packed`, arithmetic: 'i8', bytes: buffers.reduce((sum, shape) => sum + bytesOf(shape), 0),
-    aliases: { floats: 'x', bytes: 'w', signed: 'w', halves: 'w' },
+    aliases: { floats: 'x', bytes: 'w', halves: 'w' },
     work: (caps) => (caps.dot ? packedLinear(caps, params) : undefined),
   }]
 }
