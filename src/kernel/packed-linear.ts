@@ -5,7 +5,7 @@ import type { Caps } from '../base/caps.ts'
 import type { Width } from '../base/dtype.ts'
 import { type LaneScope, type Readable, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { PACKED_ROWS, type Packed, SUMS, type Sum, type Tile, packedGroupBytes, runOf } from '../quant/packed.ts'
+import { PACKED_ROWS, type Packed, QUARTERS, SUMS, type Sum, type Tile, packedGroupBytes, runOf } from '../quant/packed.ts'
 import type { LinearParams } from './linear-params.ts'
 import { tileColumns } from './quantize8.ts'
 import type { Work } from './record.ts'
@@ -55,7 +55,9 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
     // behind the quants of all tiles: scales of the blocks, then their sums
     const factorStart = k.let('factorStart', tiles.mul(tileWords))
-    const sumStart = k.let('sumStart', factorStart.add(factorStart.div(blockWords)))
+    const scalesEach = packed.scaled === 32 ? 1 : QUARTERS
+    const sumStart = k.let('sumStart', factorStart.add(factorStart.div(blockWords).mul(scalesEach)))
+    const sumWordStart = k.let('sumWordStart', sumStart.add(factorStart.div(blockWords)))
     k.for({ name: 'tile', to: tiles }, (tileId) => {
       const sums = Array.from({ length: groups }, () => Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width)) as unknown as Sum))
       k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
@@ -78,9 +80,10 @@ export function packedLinear(caps: Caps, { format, m, k: inner, n, bias, residua
             words: (at, plus, byte, group) =>
               p.w.load(scales[streamOf(group)]!.add(at.mul(16)).add(byte / 4 + 16 * plus + rowOf(group)), width, ahead(4 * rowOf(group))) as never,
             activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
-            scale: (column) => p.floats.at(factorStart.add(factor).add(column)),
+            scale: (column, quarter) => p.floats.at((quarter === undefined ? factor : factor.mul(QUARTERS).add(quarter.mul(columns))).add(factorStart).add(column)),
             minusSum: (column) => p.floats.at(sumStart.add(factor).add(column)),
-            sums256: (column, index) => p.x.at(sumStart.add(factor.mul(SUMS.words)).add(index * columns + column)),
+            sumScale: (column) => p.floats.at(sumStart.add(factor).add(column)),
+            sums256: (column, index) => p.x.at(sumWordStart.add(factor.mul(SUMS.words)).add(index * columns + column)),
           }
           packed.multiply(k, tile)
         })

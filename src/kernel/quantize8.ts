@@ -1,14 +1,14 @@
-// Activations as int8 for the packed layouts: 32 or 256 with one scale, and sums. Columns (rows of x) lie side by side in tiles, so that
-// a kernel that takes `columns` of them at a time finds what it needs next to each other: words [tile][k / 4][columns], then scales
-// [tile][block][columns], then for blocks of 32 minus their scaled sums [tile][block][columns], for blocks of 256 the sums of each 32 and
-// 16 as bytes [tile][block][SUMS][columns].
+// Activations as int8 for the packed layouts, in blocks of 32 with one scale, or of 256 with one for each 64. Columns (rows of x) lie side
+// by side in tiles, so that a kernel that takes `columns` of them at a time finds what it needs next to each other: words
+// [tile][k / 4][columns], then scales [tile][block][1 or 4][columns], then for blocks of 32 minus their scaled sums
+// [tile][block][columns], for blocks of 256 the scale of their sums [tile][block][columns] and these [tile][block][SUMS][columns].
 // What is quantised is x itself, its normal form, or an expression of several tensors: in these the floats are never written.
 
 import type { Caps } from '../base/caps.ts'
 import { type Width, widthOf } from '../base/dtype.ts'
 import { type LaneScope, type ParamSpec, type Readable, type Scope, type Writable, buffer, kernel, uniform } from '../ir/author.ts'
 import type { Uniformity, Value } from '../ir/value.ts'
-import { SUMS, type Scaled, joinBytes } from '../quant/packed.ts'
+import { QUARTERS, SUMS, type Scaled } from '../quant/packed.ts'
 import { type MapExpr, evaluate, writeExpr } from './map-expr.ts'
 import { type NormParams, norm, normaliser, sumVectors } from './norm.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
@@ -22,7 +22,7 @@ export type Quantize8Source =
 export interface Quantize8Params {
   readonly n: number
   readonly k: number
-  /** values per scale (default: 32) */
+  /** the block that it is made for (default: 32) */
   readonly scaled?: Scaled
   readonly source?: Quantize8Source
 }
@@ -42,7 +42,7 @@ export function tileColumns({ width }: Caps, n: number): number {
 /** Words that hold n quantised rows of k on any device. */
 export function quantizedWords(n: number, k: number, scaled: Scaled = 32): number {
   const columns = n === 1 ? 1 : Math.ceil(n / MOST_COLUMNS) * MOST_COLUMNS
-  return columns * (k / 4 + (k / scaled) * (1 + (scaled === 32 ? 1 : SUMS.words)))
+  return columns * (k / 4 + (k / scaled) * (scaled === 32 ? 2 : QUARTERS + 1 + SUMS.words))
 }
 
 const PLAIN: Quantize8Source = { kind: 'plain' }
@@ -115,54 +115,59 @@ function work(caps: Caps, { n, k: inner, scaled = 32, source = PLAIN }: Quantize
 
 type Block = (load: (at: Value<'u32'>) => Value<'f32x16'>, put: Put) => void
 
-function scaleOf(k: LaneScope, top: Value<'f32'>): { scale: Value<'f32'>; inverse: Value<'f32'> } {
-  return { scale: k.let('scale', top.div(127)), inverse: k.let('inverse', top.gt(0).select(k.const('f32', 127).div(top), k.const('f32', 0))) }
+function largest(k: LaneScope, values: readonly Value<'f32x16'>[]): Value<'f32'> {
+  return k.let('top', values.map((some) => some.abs()).reduce((a, c) => a.max(c)).hmax())
 }
 
-/** Sums of the two halves of 32 quants. */
-function halfSums(k: LaneScope, quants: readonly Value<'i32x16'>[]): Value<'i32'>[] {
-  const half = quants.length / 2
-  return [quants.slice(0, half), quants.slice(half)].map((some) => k.let('sum', some.reduce((a, c) => a.add(c)).hsum()))
+/** What makes whole numbers up to `most` of values up to `top`. */
+function scaleOf(k: LaneScope, top: Value<'f32'>, most: number): { scale: Value<'f32'>; inverse: Value<'f32'> } {
+  return { scale: k.let('scale', top.div(most)), inverse: k.let('inverse', top.gt(0).select(k.const('f32', most).div(top), k.const('f32', 0))) }
+}
+
+/** Sums of each sixteen of some quants. */
+function sixteenths(k: LaneScope, quants: readonly Value<'i32x16'>[], width: Width): Value<'i32'>[] {
+  const each = 16 / width
+  return Array.from({ length: quants.length / each }, (_, i) => k.let('sum', quants.slice(i * each, (i + 1) * each).reduce((a, c) => a.add(c)).hsum()))
+}
+
+/** Scales some values to bytes. */
+function toBytes(k: LaneScope, values: readonly Value<'f32x16'>[]): { scale: Value<'f32'>; quants: Value<'i32x16'>[] } {
+  const { scale, inverse } = scaleOf(k, largest(k, values), 127)
+  return { scale, quants: values.map((some) => k.let('quants', some.mul(inverse).rint().to('i32'))) }
 }
 
 function block32(k: LaneScope, width: Width): Block {
   return (load, put) => {
-    const values = Array.from({ length: 32 / width }, (_, i) => k.let('values', load(k.const('u32', i * width))))
-    const { scale, inverse } = scaleOf(k, k.let('top', values.map((some) => some.abs()).reduce((a, c) => a.max(c)).hmax()))
-    const quants = values.map((some) => k.let('quants', some.mul(inverse).rint().to('i32')))
+    const { scale, quants } = toBytes(k, Array.from({ length: 32 / width }, (_, i) => k.let('values', load(k.const('u32', i * width)))))
     quants.flatMap(fours).forEach((four, i) => put(0, 8, i, four.packI8()))
     put(8, 1, 0, scale.as('u32'))
-    const [a, b] = halfSums(k, quants)
+    const [a, b] = sixteenths(k, quants, width)
     put(9, 1, 0, a!.add(b!).to('f32').mul(scale).neg().as('u32'))
   }
 }
 
-/** Values wait in scratch until their largest is known. */
+/** Sixteen sums of 16, then eight of 32, and room to make up whole vectors. */
+const SUM_PLACES = 32
+
 function block256(k: Scope, width: Width): Block {
-  const staged = k.shared('staged', 'f32', 256)
+  const sums = k.shared('sums', 'f32', SUM_PLACES)
+  k.for({ name: 'i', from: 24, to: SUM_PLACES }, (i) => sums.set(i, 0))
   return (load, put) => {
-    const tops = k.var('tops', k.const('f32', 0).splat(width as 16))
-    k.for({ name: 'i', to: 256, step: width }, (i) => {
-      const values = k.let('values', load(i))
-      staged.store(i, values as never)
-      tops.set(tops.get().max(values.abs()))
+    k.for({ name: 'quarter', to: QUARTERS }, (quarter) => {
+      const { scale, quants } = toBytes(k, Array.from({ length: 64 / width }, (_, i) => k.let('values', load(quarter.mul(64).add(i * width)))))
+      quants.flatMap(fours).forEach((four, i) => put(0, 64, quarter.mul(16).add(i), four.packI8()))
+      put(64, QUARTERS, quarter, scale.as('u32'))
+      const [a, b, c, d] = sixteenths(k, quants, width).map((sum) => k.let('scaled', sum.to('f32').mul(scale)))
+      ;[a!, b!, c!, d!].forEach((sum, i) => sums.set(quarter.mul(4).add(i), sum))
+      ;[a!.add(b!), c!.add(d!)].forEach((sum, i) => sums.set(quarter.mul(2).add(16 + i), sum))
     })
-    const { scale, inverse } = scaleOf(k, k.let('top', tops.get().hmax()))
-    put(64, 1, 0, scale.as('u32'))
-    k.for({ name: 'half', to: 2 }, (half) => {
-      const sums = [0, 1, 2, 3].map((sub) => {
-        const quants = Array.from({ length: 32 / width }, (_, i) =>
-          k.let('quants', (staged.load(half.mul(128).add(32 * sub + i * width), width) as never as Value<'f32x16'>).mul(inverse).rint().to('i32')))
-        quants.flatMap(fours).forEach((four, i) => put(0, 64, half.mul(32).add(8 * sub + i), four.packI8()))
-        return halfSums(k, quants)
-      })
-      const putBytes = (at: { high: number; low: number }, index: Value<'u32'>, parts: readonly Value<'i32'>[]): void => {
-        put(65, SUMS.words, index.add(at.high), joinBytes(parts.map((sum) => sum.shr(SUMS.shift).as('u32'))))
-        put(65, SUMS.words, index.add(at.low), joinBytes(parts.map((sum) => sum.and(2 ** SUMS.shift - 1).as('u32'))))
-      }
-      putBytes({ high: SUMS.high32, low: SUMS.low32 }, half, sums.map(([a, b]) => a!.add(b!)))
-      for (const pair of [0, 1]) putBytes({ high: SUMS.high16, low: SUMS.low16 }, half.mul(2).add(pair), [...sums[2 * pair]!, ...sums[2 * pair + 1]!])
-    })
+    const values = Array.from({ length: SUM_PLACES / width }, (_, i) => k.let('sums', sums.load(k.const('u32', i * width), width) as never as Value<'f32x16'>))
+    const { scale, inverse } = scaleOf(k, largest(k, values), SUMS.largest)
+    put(68, 1, 0, scale.as('u32'))
+    const whole = values.map((some) => k.let('whole', some.mul(inverse).rint().to('i32')))
+    const [high, low] = [whole.map((some) => some.shr(SUMS.shift)), whole.map((some) => some.and(2 ** SUMS.shift - 1))]
+    high.flatMap(fours).slice(0, 6).forEach((four, i) => put(69, SUMS.words, SUMS.high16 + i, four.packI8()))
+    low.flatMap(fours).slice(0, 6).forEach((four, i) => put(69, SUMS.words, SUMS.low16 + i, four.packI8()))
   }
 }
 
@@ -194,27 +199,37 @@ function define(arrays: Arrays, { n, k, scaled = 32, source = PLAIN }: Quantize8
   const x = floatsOf(arrays, n, k, source)
   const words = new Uint32Array(quantizedWords(n, k, scaled))
   const [bytes, floats] = [new Int8Array(words.buffer), new Float32Array(words.buffer)]
-  const [blocks, quantWords] = [(n * k) / scaled, (n * k) / 4]
+  const [blocks, quantWords, per] = [(n * k) / scaled, (n * k) / 4, scaled === 32 ? 32 : 64]
+  for (let at = 0; at < n * k; at += per) {
+    const { scale, quants } = wholeNumbers(x.subarray(at, at + per), 127)
+    bytes.set(quants, at)
+    floats[quantWords + at / per] = scale
+  }
+  const sumOf = (from: number, count: number): number =>
+    Math.fround(bytes.subarray(from, from + count).reduce((total, q) => total + q, 0) * floats[quantWords + Math.floor(from / per)]!)
+  const sumsAt = quantWords + (n * k) / per
   for (let b = 0; b < blocks; b++) {
-    const values = x.subarray(scaled * b, scaled * (b + 1))
-    const top = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
-    const scale = Math.fround(top / 127)
-    values.forEach((value, i) => { bytes[scaled * b + i] = top > 0 ? roundEven(Math.fround(value * Math.fround(127 / top))) : 0 })
-    floats[quantWords + b] = scale
-    const sumOf = (from: number, count: number): number => bytes.subarray(scaled * b + from, scaled * b + from + count).reduce((total, q) => total + q, 0)
     if (scaled === 32) {
-      floats[quantWords + blocks + b] = -Math.fround(sumOf(0, 32) * scale)
+      floats[sumsAt + b] = -sumOf(32 * b, 32)
       continue
     }
-    const first = 4 * (quantWords + blocks + SUMS.words * b)
-    const split = (at: { high: number; low: number }, index: number, sum: number): void => {
-      bytes[first + 4 * at.high + index] = sum >> SUMS.shift
-      bytes[first + 4 * at.low + index] = sum & (2 ** SUMS.shift - 1)
-    }
-    for (let i = 0; i < 8; i++) split({ high: SUMS.high32, low: SUMS.low32 }, i, sumOf(32 * i, 32))
-    for (let i = 0; i < 16; i++) split({ high: SUMS.high16, low: SUMS.low16 }, i, sumOf(16 * i, 16))
+    const sixteen = Array.from({ length: 16 }, (_, i) => sumOf(256 * b + 16 * i, 16))
+    const { scale, quants } = wholeNumbers([...sixteen, ...Array.from({ length: 8 }, (_, i) => Math.fround(sixteen[2 * i]! + sixteen[2 * i + 1]!))], SUMS.largest)
+    floats[sumsAt + b] = scale
+    const first = 4 * (sumsAt + blocks + SUMS.words * b)
+    quants.forEach((sum, i) => {
+      bytes[first + 4 * SUMS.high16 + i] = sum >> SUMS.shift
+      bytes[first + 4 * SUMS.low16 + i] = sum & (2 ** SUMS.shift - 1)
+    })
   }
   return { y: words }
+}
+
+/** Values as whole numbers up to `most`, and what one of these stands for. */
+function wholeNumbers(values: ArrayLike<number>, most: number): { scale: number; quants: number[] } {
+  const all = Array.from(values)
+  const top = Math.max(...all.map(Math.abs))
+  return { scale: Math.fround(top / most), quants: all.map((value) => (top > 0 ? roundEven(Math.fround(value * Math.fround(most / top))) : 0)) }
 }
 
 function floatsOf(arrays: Arrays, n: number, k: number, source: Quantize8Source): Float32Array {

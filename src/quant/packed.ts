@@ -13,7 +13,7 @@ import type { WeightStorage, Weights } from './weight-storage.ts'
 
 /** rows that lie side by side */
 export const PACKED_ROWS = 16
-/** Activations that share a scale: those of a block, so that a block of 256 with integer scales is summed in integers or without their scale. */
+/** The block of weights that activations are made for: 32 with one scale, or 256 with one for each 64 and sums that share one. */
 export type Scaled = 32 | 256
 
 export interface Packed<S extends WeightStorage = WeightStorage> {
@@ -57,12 +57,13 @@ export interface Tile {
   words(at: Value<'u32'>, plus: number, byte: number, group: number): Value<'u32x16'>
   /** four activations of a column, counted in words from the block's start */
   activations(column: number, at: Value<'u32'>, plus: number): Value<'u32'>
-  /** scale of the column's activations in this block */
-  scale(column: number): Value<'f32'>
+  /** scale of the column's activations in this block of 32, or this quarter of a block of 256 */
+  scale(column: number, quarter?: Value<'u32'>): Value<'f32'>
   /** of 32: minus their scaled sum */
   minusSum(column: number): Value<'f32'>
-  /** of 256: word `index` of their sums (SUMS) */
+  /** of 256: word `index` of their sums (SUMS), and the scale of these */
   sums256(column: number, index: number): Value<'u32'>
+  sumScale(column: number): Value<'f32'>
 }
 
 /** A vector of rows being summed. Its width varies with the target; TypeScript is told 16 throughout. */
@@ -71,8 +72,13 @@ export interface Sum {
   set(value: Value<'f32x16'>): void
 }
 
-/** Sums of 256 activations as bytes, to be multiplied by bytes: sum = 128 * high + low. Words of the sums of each 32, then of each 16. */
-export const SUMS = { high32: 0, low32: 2, high16: 4, low16: 8, words: 12, shift: 7 } as const
+/**
+ * Sums of each 16 and each 32 of 256 activations, scaled, then as whole numbers of 14 bits, so that bytes can multiply them: sum = 128 * high
+ * + low. Words of their bytes.
+ */
+export const SUMS = { high16: 0, high32: 4, low16: 6, low32: 10, words: 12, shift: 7, largest: 2 ** 13 - 1 } as const
+/** scales of 256 activations */
+export const QUARTERS = 4
 
 /** Bytes of sixteen rows of `inner` weights, quants and scales, rounded up to whole cache lines. */
 export function packedGroupBytes({ block, quantBytes, scaleBytes }: Packed, inner: number): number {

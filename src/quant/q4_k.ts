@@ -85,7 +85,7 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
     multiply(k, tile) {
       const { width, sums } = tile
       const scales = sums.map((_, group) => sixBits(k, tile, group, 0))
-      const parts = sums.map((columns) => columns.map(() => k.var('part', k.const(width <= NARROW ? 'i32' : 'f32', 0).splat(width)) as unknown as Part))
+      const parts = sums.map((columns) => columns.map(() => k.var('part', k.const('f32', 0).splat(width)) as unknown as Part))
       k.for({ name: 'pair', to: 4 }, (pair) => {
         if (width <= NARROW) multiplyFew(k, tile, quants, pair, scales, parts)
         else sums.forEach((_, group) => multiplyPair(k, tile, quants, pair, scales[group]!, parts[group]!, group))
@@ -95,16 +95,16 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
         const [d, dmin] = [k.let('d', tile.halves(0, group)), k.let('dmin', tile.halves(32, group))]
         columns.forEach((sum, column) => {
           const least = dotSums(k, tile, column, minimums)
-          const part = (parts[group]![column]!.get() as Value<'i32x16'>).to('f32')
-          sum.set(part.mul(d).sub(least.to('f32').mul(dmin)).fma(spread(tile.scale(column), width), sum.get()))
+          const total = parts[group]![column]!.get().fma(d, sum.get())
+          sum.set(total.sub(least.to('f32').mul(dmin).mul(spread(tile.sumScale(column), width))))
         })
       })
     },
   }
 }
 
-/** A sum over a block without the scales of the block: integers where registers are narrow. */
-type Part = Var<'i32x16' | 'f32x16'>
+/** A sum over a block without the scales of its rows. */
+type Part = Var<'f32x16'>
 /** Bytes of eight sub-blocks, in two words. */
 type Eight = readonly [Value<'u32x16'>, Value<'u32x16'>]
 
@@ -141,8 +141,8 @@ function multiplyPair(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32
   }
   const factors = ofPair(k, scales, pair, width).map((scale) => k.let('factor', scale.as('i32').to('f32')))
   parts.forEach((part, column) => {
-    const even = dots[column]![0]!.to('f32').fma(factors[0]!, part.get() as Value<'f32x16'>)
-    part.set(dots[column]![1]!.to('f32').fma(factors[1]!, even))
+    const both = dots[column]![1]!.to('f32').fma(factors[1]!, dots[column]![0]!.to('f32').mul(factors[0]!))
+    part.set(both.fma(spread(tile.scale(column, pair), width), part.get()))
   })
 }
 
@@ -158,7 +158,7 @@ function multiplyFew(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32'
       const factors = ofPair(k, scales[group]!, pair, tile.width).map((scale) => k.let('factor', scale.as('i32')))
       parts[group]!.forEach((part, column) => {
         const [even, odd] = factors.map((factor, half) => dots[g]![column]![half]!.mul(factor))
-        part.set((part.get() as Value<'i32x16'>).add(even!).add(odd!))
+        part.set(even!.add(odd!).to('f32').fma(spread(tile.scale(column, pair), tile.width), part.get()))
       })
     })
   }

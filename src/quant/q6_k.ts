@@ -117,8 +117,13 @@ function packedQ6(): Packed<'u16'> {
             : groups.map((group) => dotWide(k, tile, half, late, group))
           groups.forEach((group, g) => {
             const factors = scalesOf(k, tile, half, late, group)
-            parts[group]!.forEach((part, column) =>
-              part.set(dots[g]![column]!.reduce((sum, dot, sub) => dot.to('f32').fma(factors[sub]!, sum), part.get())))
+            parts[group]!.forEach((part, column) => {
+              const scaled = dots[g]![column]!.map((dot) => dot.to('f32'))
+              for (const late of [0, 1]) {
+                const both = scaled[2 * late + 1]!.fma(factors[2 * late + 1]!, scaled[2 * late]!.mul(factors[2 * late]!))
+                part.set(both.fma(spread(tile.scale(column, half.mul(2).add(late)), width), part.get()))
+              }
+            })
           })
         }
       })
@@ -126,8 +131,8 @@ function packedQ6(): Packed<'u16'> {
         const d = k.let('d', tile.halves(0, group))
         const scales = [0, 1, 2, 3].map((index) => k.let('scales', tile.words(k.const('u32', 0), index, SCALES, group)))
         columns.forEach((sum, column) => {
-          const offset = dotSums(k, tile, column, scales).mul(32).to('f32')
-          sum.set(parts[group]![column]!.get().sub(offset).mul(d).fma(spread(tile.scale(column), width), sum.get()))
+          const offset = dotSums(k, tile, column, scales).to('f32').mul(spread(tile.sumScale(column).mul(32), width))
+          sum.set(parts[group]![column]!.get().sub(offset).fma(d, sum.get()))
         })
       })
     },
