@@ -1,6 +1,7 @@
 // C: what is written, that it compiles without warnings everywhere, and that it computes what the interpreter says.
 import { describe, expect, it } from 'vitest'
 import { emitC, scratchBytes } from '../../src/emit/c.ts'
+import { emitWgsl } from '../../src/emit/wgsl.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
 import { COMPILERS, MARCHES, build, canRun, compile } from './c-build.ts'
 import { axpy, corners, dotRow, reduce } from './sample.ts'
@@ -41,6 +42,14 @@ describe('C', () => {
     }
     "
   `))
+  it('what is loaded ahead is a hint', () => {
+    const sum = (hint?: { ahead: number }) => kernel('sum', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, ({ x, y }, k) => {
+      y.set(k.workgroupId.x, x.load(k.workgroupId.x.mul(4), 4, hint).hsum())
+    })
+    expect(emitC(sum({ ahead: 4096 })).text).toBe(emitC(sum()).text.replace(/load_f32x4\((.*?\])\)/, 'load_f32x4(expect_soon($1, 4096))'))
+    expect(emitC(sum({ ahead: 4096 })).text).toContain('expect_soon')
+    expect(emitWgsl(sum({ ahead: 4096 })).text).toBe(emitWgsl(sum()).text)
+  })
   it('odd corners', () => expect(emitC(corners).text).toMatchInlineSnapshot(`
     "#include "prelude.h"
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
 import { attention } from '../../src/kernel/attention.ts'
-import { gpuCaps } from './caps.ts'
+import { cpuCaps, gpuCaps } from './caps.ts'
 import { ALL_CAPS, failuresOf } from './interpret-case.ts'
 
 const forms: Readonly<Record<string, Caps>> = {
@@ -11,6 +11,10 @@ const forms: Readonly<Record<string, Caps>> = {
   'subgroups of 32, halves': gpuCaps(32, { f16: true }),
   'matrix tiles': gpuCaps(32, { tiles: true, f16: true }),
   'little workgroup memory': gpuCaps(0, { sharedBytes: 16384 }),
+  // one thread: queries fill lanes
+  'queries as 4 lanes': cpuCaps(4, { parallel: 0.5, sharedBytes: 2 ** 20 }),
+  'queries as 8 lanes': cpuCaps(8, { parallel: 0.5, sharedBytes: 2 ** 20 }),
+  'queries as 16 lanes': cpuCaps(16, { parallel: 0.5, sharedBytes: 2 ** 20 }),
 }
 const named = (params: object): string => Object.values(params).join(' ')
 const small = { type: 'f16', rows: 1, heads: 2, kvHeads: 1, headDim: 16, capacity: 64, scale: 0.25, window: 0, softcap: 0 } as const
@@ -36,5 +40,11 @@ test('each form is chosen where it is meant to be', () => {
   expect(chosen(gpuCaps(32), { rows: 64 })).toBe('attention_f16_d16_rows')
   expect(chosen(gpuCaps(32, { tiles: true, f16: true }), { rows: 64 })).toBe('attention_f16_d16_tiles')
   expect(chosen(gpuCaps(0), {})).toBe('attention_f16')
+  const cpu = cpuCaps(16, { parallel: 2, sharedBytes: 2 ** 20 })
+  expect(chosen(cpu, { kvHeads: 4, heads: 4, rows: 64 })).toBe('attention_f16_lanes32')
+  expect(chosen(cpu, { kvHeads: 4, heads: 32 })).toBe('attention_f16_lanes8')
+  expect(chosen(cpu, { kvHeads: 4, heads: 4 })).toBe('attention_f16_v16_h1')
+  expect(chosen(cpu, { kvHeads: 4, heads: 4, rows: 64, headDim: 24 })).toBe('attention_f16_v8_h1')
+  expect(chosen({ ...cpu, sharedBytes: 32768 }, { kvHeads: 4, heads: 4, rows: 64 })).toBe('attention_f16_v16_h1')
   expect(chosen(gpuCaps(0), { rows: 64, headDim: 10 })).toBe('attention_f16')
 })
