@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { emitC, scratchBytes } from '../../src/emit/c.ts'
 import { emitWgsl } from '../../src/emit/wgsl.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
+import { gpuCaps } from '../kernel/caps.ts'
 import { COMPILERS, MARCHES, build, canRun, compile } from './c-build.ts'
 import { axpy, corners, dotRow, reduce } from './sample.ts'
 import { cases, dispatchOf, oracle, readable } from './sample-data.ts'
@@ -48,7 +49,7 @@ describe('C', () => {
     })
     expect(emitC(sum({ ahead: 4096 })).text).toBe(emitC(sum()).text.replace(/load_f32x4\((.*?\])\)/, 'load_f32x4(expect_soon($1, 4096))'))
     expect(emitC(sum({ ahead: 4096 })).text).toContain('expect_soon')
-    expect(emitWgsl(sum({ ahead: 4096 })).text).toBe(emitWgsl(sum()).text)
+    expect(emitWgsl(sum({ ahead: 4096 }), gpuCaps(0)).text).toBe(emitWgsl(sum(), gpuCaps(0)).text)
   })
   it('odd corners', () => expect(emitC(corners).text).toMatchInlineSnapshot(`
     "#include "prelude.h"
