@@ -36,13 +36,16 @@ const LARGE_VOCABULARY = 65536
 /** Query heads that share their keys: CPU attention takes them together. */
 const SHARING = [1, 2, 3, 4, 5, 6, 7, 8]
 const MANY_HEADS = 8
+/** More threads than heads: then keys are split, if the context is long. */
+const MANY_THREADS = 64
+const LONG_CONTEXT = 1024
 /** Heads that hold no whole number of wide vectors. */
 const SHORT_DIMS = [8, 4]
 const LAYERS = 2 // one of each kind where an architecture alternates
 const CAPACITY = 64
 
 /** What an engine is made to do. `counts`: rows of a step. */
-interface Course { readonly counts: readonly number[]; readonly wants: readonly Want[]; readonly caches: readonly ('f16' | 'f32')[] }
+interface Course { readonly counts: readonly number[]; readonly wants: readonly Want[]; readonly caches: readonly ('f16' | 'f32')[]; readonly capacity?: number }
 /** How kernels depend on the number of rows shows in every format alike, whatever the architecture; and what else there is, in any format. */
 const FORMAT_COURSE: Course = { counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33], wants: ['argmax'], caches: ['f16'] }
 const MODEL_COURSE: Course = { counts: [1, 2, 9], wants: ['argmax', { topK: 40 }, 'logits'], caches: ['f16', 'f32'] }
@@ -75,6 +78,11 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
     const own = { ...sizes, kvHeads: MANY_HEADS, heads: share * MANY_HEADS }
     await walk(device, first, { ...plain, sizes: own }, { counts: [1, 2, 4, 33], wants: ['logits'], caches: ['f16', 'f32'] })
   }
+  const many = listen({ ...caps, parallel: MANY_THREADS }, found)
+  for (const dim of [sizes.dim, ...SHORT_DIMS]) {
+    await walk(many, first, { ...plain, sizes: { ...sizes, dim } }, { counts: [1], wants: ['logits'], caches: ['f16', 'f32'], capacity: LONG_CONTEXT })
+  }
+  await many.close()
   for (const architecture of ARCHITECTURES) {
     const reasons: string[] = []
     for (const fused of [false, true]) {
@@ -100,11 +108,11 @@ export async function differences(caps: Caps): Promise<string[]> {
 }
 
 /** Loads a made-up file and runs it through a course. */
-async function walk(device: HostDevice, architecture: Architecture, made: Made, { counts, wants, caches }: Course): Promise<void> {
-  const { model, free } = await loadModel(device, makeFile(architecture.names[0] ?? '', made), architecture, { contextLength: CAPACITY })
+async function walk(device: HostDevice, architecture: Architecture, made: Made, { counts, wants, caches, capacity = CAPACITY }: Course): Promise<void> {
+  const { model, free } = await loadModel(device, makeFile(architecture.names[0] ?? '', made), architecture, { contextLength: capacity })
   try {
     for (const cacheType of caches) {
-      const engine = new Engine(device, model, { capacity: CAPACITY, cacheType, chunk: CAPACITY })
+      const engine = new Engine(device, model, { capacity, cacheType, chunk: CAPACITY })
       for (const count of counts) {
         const tokens = Array.from({ length: count }, (_, i) => i)
         for (const want of wants) {

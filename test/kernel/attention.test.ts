@@ -44,6 +44,7 @@ test('each form is chosen where it is meant to be', () => {
   expect(chosen(cpu, { kvHeads: 4, heads: 4, rows: 64 })).toBe('attention_f16_lanes32')
   expect(chosen(cpu, { kvHeads: 4, heads: 32 })).toBe('attention_f16_lanes8')
   expect(chosen(cpu, { kvHeads: 4, heads: 4 })).toBe('attention_f16_v16_h1')
+  expect(chosen(cpu, { capacity: 1024 })).toBe('attention_f16_v16_h1_split + attention_merge_v16')
   expect(chosen(cpu, { kvHeads: 4, heads: 4, rows: 64, headDim: 24 })).toBe('attention_f16_v8_h1')
   expect(chosen({ ...cpu, sharedBytes: 32768 }, { kvHeads: 4, heads: 4, rows: 64 })).toBe('attention_f16_v16_h1')
   expect(chosen(gpuCaps(0), { rows: 64, headDim: 10 })).toBe('attention_f16')
