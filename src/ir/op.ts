@@ -24,7 +24,7 @@ export type TypeRule = (src: readonly DType[], arg: Arg, stated: DType) => DType
 
 export interface OpRecord {
   readonly kind: OpKind
-  /** number of operands; -1: any */
+  /** number of operands; -1: no fixed number */
   readonly arity: number
   readonly type: TypeRule
   /** Meaning for one element, given the operands' scalar type. Only elementwise pure ops have it. */

@@ -39,7 +39,7 @@ export function runJinja(program: Program, variables: Readonly<Record<string, un
   outer.set('range', range)
   outer.set('raise_exception', (message: unknown) => globals.raise(String(message)))
   outer.set('strftime_now', (format: unknown) => formatTime(globals.now, String(format)))
-  // set as any function, then given a body that sees runtime values: a plain function loses their kinds
+  // set as some function, then given a body that sees runtime values: a plain function loses their kinds
   const json = outer.set(JSON_GLOBAL, () => null) as { value: unknown }
   json.value = (args: readonly Runtime[]) => toRuntime(writeJsonCall(args))
   // an inner scope, so that a caller's variable may shadow a global

@@ -12,19 +12,12 @@ import { buildPlan } from '../../src/tensor/plan.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { randomBlocks } from '../kernel/block.ts'
 import { randomFrom } from '../kernel/interpret-case.ts'
+import { filled } from './leaf.ts'
 
 const K = 256
 const ROWS = 2
 
 const openCpuLike = (): Device => openReference({ caps: { lanes: 1, subgroup: 0, width: 4, dot: true, sharedBytes: 2 ** 20 }, check: false })
-
-function filled(device: Device, shape: readonly number[], seed: number): Tensor {
-  const random = randomFrom(seed)
-  const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => 2 * random() - 1)
-  const buffer = device.alloc(values.byteLength)
-  device.write(buffer, 0, new Uint8Array(values.buffer))
-  return Tensor.leaf(buffer, shape)
-}
 
 /** A packed weight [m, K] of random blocks. */
 function packed(device: Device, format: 'q4_k' | 'q8_0', m: number): Tensor {

@@ -8,15 +8,7 @@ import { expand } from '../../src/tensor/definition.ts'
 import { fuse } from '../../src/tensor/fuse.ts'
 import { type Plan, buildPlan, replacedOperations } from '../../src/tensor/plan.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
-import { randomFrom } from '../kernel/interpret-case.ts'
-
-function filled(device: Device, shape: readonly number[], seed: number): Tensor {
-  const random = randomFrom(seed)
-  const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => 2 * random() - 1)
-  const buffer = device.alloc(values.byteLength)
-  device.write(buffer, 0, new Uint8Array(values.buffer))
-  return Tensor.leaf(buffer, shape)
-}
+import { filled } from './leaf.ts'
 
 function integers(device: Device, values: readonly number[]): Tensor {
   const buffer = device.alloc(4 * values.length)

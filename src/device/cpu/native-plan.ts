@@ -26,7 +26,6 @@ export interface NativePlan {
 
 export interface NativeGround {
   readonly heap: Heap
-  readonly threads: number
   /** where a place is in the process */
   addressOf(place: number): number
 }

@@ -111,7 +111,7 @@ export class NativeRuntime implements Runtime<NativeWork> {
     const reads: { at: number; bytes: number }[] = []
     const addNative = (some: readonly Checked<number>[]): void => {
       if (some.length === 0) return
-      const native = encodeNative({ heap: this.#heap, threads: this.#threads, addressOf: (place) => this.#memory.addressOf(place) }, some)
+      const native = encodeNative({ heap: this.#heap, addressOf: (place) => this.#memory.addressOf(place) }, some)
       reads.push(...native.reads)
       parts.push({ native })
     }

@@ -151,7 +151,7 @@ export class ProductChoice {
 
   /** Both multiply the same matrices, taking turns. */
   async #measure(size: Size, program: Dispatch['program'], multiplier: Multiplier): Promise<Pick<Choice, 'blas' | 'why'>> {
-    const { heap, memory, threads, run } = this.#ground
+    const { heap, memory, run } = this.#ground
     const { m, k, n } = size
     const places: number[] = []
     const plans: NativePlan[] = []
@@ -168,7 +168,7 @@ export class ProductChoice {
       const outs = program.kernel.product?.outs ?? 1
       const command: Dispatch = { kind: 'dispatch', program, buffers, uniforms: packUniforms(program.kernel, { ...size }), grid: [Math.ceil(m / outs), 1, 1] }
       const repeats = Math.max(1, Math.min(MOST_REPEATS, Math.round(LEAST_MEASURED / (m * k * n))))
-      for (let which = 0; which < 2; which++) plans.push(encodeNative({ heap, threads, addressOf: multiplier.addressOf }, Array.from({ length: repeats }, () => command)))
+      for (let which = 0; which < 2; which++) plans.push(encodeNative({ heap, addressOf: multiplier.addressOf }, Array.from({ length: repeats }, () => command)))
       const [own, library] = plans as [NativePlan, NativePlan]
       for (const product of library.products) useBlas(heap.words, product, multiplier)
 

@@ -8,6 +8,7 @@
 import { IngotError } from '../../base/error.ts'
 import { Merger, NEVER, PairTable, type Pairs } from './merge.ts'
 import type { PreTokenizer } from './pretokenize.ts'
+import { Symbols } from './symbol.ts'
 import { TokenType, type Vocabulary } from './vocabulary.ts'
 
 /** Words up to this length are remembered, in UTF-16 units. */
@@ -24,9 +25,7 @@ const BYTES: ReadonlyMap<string, number> = new Map(CHARACTERS.map((character, by
 export class BpeModel implements Pairs {
   readonly #vocabulary: Vocabulary
   readonly #split: PreTokenizer
-  /** spellings that are no token; their symbols come after the tokens */
-  readonly #others: string[] = []
-  readonly #symbols = new Map<string, number>()
+  readonly #symbols: Symbols
   /** `left right` to its place in the list */
   readonly #ranks: ReadonlyMap<string, number>
   readonly #pairs = new PairTable()
@@ -39,9 +38,10 @@ export class BpeModel implements Pairs {
 
   constructor(vocabulary: Vocabulary, merges: readonly string[], split: PreTokenizer) {
     this.#vocabulary = vocabulary
+    this.#symbols = new Symbols(vocabulary)
     this.#split = split
     this.#ranks = rankMerges(checkMerges(merges))
-    this.#byteSymbols = Int32Array.from(CHARACTERS, (character) => this.#symbolOf(character))
+    this.#byteSymbols = Int32Array.from(CHARACTERS, (character) => this.#symbols.of(character))
   }
 
   encode(text: string, ids: number[]): void {
@@ -92,7 +92,7 @@ export class BpeModel implements Pairs {
       ids.push(symbol)
       return
     }
-    for (const character of this.#textOf(symbol)) {
+    for (const character of this.#symbols.textOf(symbol)) {
       const id = this.#vocabulary.ids.get(character) ?? this.#vocabulary.unknown
       if (id !== undefined) ids.push(id)
     }
@@ -104,27 +104,13 @@ export class BpeModel implements Pairs {
       this.joined = this.#pairs.joinedAt(slot)
       return this.#pairs.rankAt(slot)
     }
-    const [one, other] = [this.#textOf(left), this.#textOf(right)]
+    const [one, other] = [this.#symbols.textOf(left), this.#symbols.textOf(right)]
     // A line is parted at its first space, so a spelling with a space inside is never the left side of one.
     const rank = one.indexOf(' ', 1) < 0 ? this.#ranks.get(`${one} ${other}`) ?? NEVER : NEVER
-    this.joined = rank === NEVER ? 0 : this.#symbolOf(one + other)
+    this.joined = rank === NEVER ? 0 : this.#symbols.of(one + other)
     if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
     this.#pairs.add(left, right, rank, this.joined)
     return rank
-  }
-
-  #symbolOf(text: string): number {
-    let symbol = this.#vocabulary.ids.get(text) ?? this.#symbols.get(text)
-    if (symbol === undefined) {
-      symbol = this.#vocabulary.texts.length + this.#others.push(text) - 1
-      this.#symbols.set(text, symbol)
-    }
-    return symbol
-  }
-
-  #textOf(symbol: number): string {
-    const { texts } = this.#vocabulary
-    return texts[symbol] ?? this.#others[symbol - texts.length]!
   }
 }
 

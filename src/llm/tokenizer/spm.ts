@@ -7,6 +7,7 @@
 // should not wait for tables that serve books.
 
 import { Merger, NEVER, PairTable, type Pairs } from './merge.ts'
+import { Symbols } from './symbol.ts'
 import { TokenType, type Vocabulary } from './vocabulary.ts'
 
 export const SPACE = '\u2581'
@@ -20,9 +21,7 @@ const SHORT = 2048
 
 export class SpmModel implements Pairs {
   readonly #vocabulary: Vocabulary
-  /** single characters that are no token; their symbols come after the tokens */
-  readonly #others: string[] = []
-  readonly #symbols = new Map<string, number>()
+  readonly #symbols: Symbols
   /** all scores, each once, lowest first: a token's rank is its place from the end */
   readonly #scores: Float32Array
   readonly #short: number
@@ -36,6 +35,7 @@ export class SpmModel implements Pairs {
 
   constructor(vocabulary: Vocabulary, { short = SHORT } = {}) {
     this.#vocabulary = vocabulary
+    this.#symbols = new Symbols(vocabulary)
     this.#short = short
     const rising = Float32Array.from(vocabulary.scores).sort()
     this.#scores = rising.filter((score, i) => score !== rising[i - 1])
@@ -74,23 +74,9 @@ export class SpmModel implements Pairs {
     if (this.#buffer.length < text.length) this.#buffer = new Int32Array(2 * text.length)
     let count = 0
     for (const character of text) {
-      this.#buffer[count++] = this.#vocabulary.ids.get(character) ?? this.#symbolOf(character)
+      this.#buffer[count++] = this.#symbols.of(character)
     }
     return count
-  }
-
-  #symbolOf(other: string): number {
-    let symbol = this.#symbols.get(other)
-    if (symbol === undefined) {
-      symbol = this.#vocabulary.texts.length + this.#others.push(other) - 1
-      this.#symbols.set(other, symbol)
-    }
-    return symbol
-  }
-
-  #textOf(symbol: number): string {
-    const { texts } = this.#vocabulary
-    return texts[symbol] ?? this.#others[symbol - texts.length]!
   }
 
   #emit(symbol: number, ids: number[]): void {
@@ -99,7 +85,7 @@ export class SpmModel implements Pairs {
       return
     }
     this.#bytes ??= findByteTokens(this.#vocabulary)
-    for (const byte of new TextEncoder().encode(this.#textOf(symbol))) {
+    for (const byte of new TextEncoder().encode(this.#symbols.textOf(symbol))) {
       const id = this.#bytes[byte]!
       if (id >= 0) ids.push(id)
       else if (this.#vocabulary.unknown !== undefined) ids.push(this.#vocabulary.unknown)
@@ -113,7 +99,7 @@ export class SpmModel implements Pairs {
       this.joined = this.#pairs.joinedAt(slot)
       return this.#pairs.rankAt(slot)
     }
-    const id = this.#vocabulary.ids.get(this.#textOf(left) + this.#textOf(right))
+    const id = this.#vocabulary.ids.get(this.#symbols.textOf(left) + this.#symbols.textOf(right))
     const rank = id === undefined ? NEVER : this.#rankOf(id)
     this.joined = id ?? 0
     if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
