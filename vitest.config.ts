@@ -31,9 +31,6 @@ export default defineConfig({
     reporters: ['default'],
     // What a test computes must not depend on what was measured as fastest: those of BLAS libraries name one.
     env: { INGOT_DEBUG: '1', INGOT_BLAS: 'off' },
-    projects: [
-      { extends: true, test: { name: 'main', include: ['test/**/*.test.ts'], exclude: [GPU_TESTS] } },
-      ...gpuProjects,
-    ],
+    projects: [{ extends: true, test: { name: 'main', include: ['test/**/*.test.ts'], exclude: [GPU_TESTS] } }, ...gpuProjects],
   },
 })

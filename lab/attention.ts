@@ -7,19 +7,27 @@ import { SHAPES } from '../src/weights/synth.ts'
 import { type Entry, entryOf } from './measure/entry.ts'
 import { experiment } from './measure/experiment.ts'
 
-const CASES = [['decode', 1, 512], ['decode', 1, 1500], ['prefill', 128, 512]] as const
+const CASES = [
+  ['decode', 1, 512],
+  ['decode', 1, 1500],
+  ['prefill', 128, 512],
+] as const
 
-export const entries = Object.values(SHAPES).flatMap(({ width, heads, kvHeads }) => CASES.map(([name, rows, context]): Entry => {
-  const headDim = width / heads
-  const params = { type: 'f16', rows, heads, kvHeads, headDim, capacity: context, scale: headDim ** -0.5, window: 0, softcap: 0 } as const
-  const scores = heads * Array.from({ length: rows }, (_, row) => context - rows + row + 1).reduce((a, b) => a + b, 0)
-  return entryOf(attention, params, {
-    kernel: name, shape: `${rows} at ${context}, heads ${heads}/${kvHeads}x${headDim}`, quick: true,
-    // a score and what it adds are a product and a sum for each element of a head; exp and the maximum are few beside them
-    operations: 4 * headDim * scores,
-    // a prompt finds its keys where it has just put them
-    cold: rows === 1 ? ['keys', 'values'] : [],
-  })
-}))
+export const entries = Object.values(SHAPES).flatMap(({ width, heads, kvHeads }) =>
+  CASES.map(([name, rows, context]): Entry => {
+    const headDim = width / heads
+    const params = { type: 'f16', rows, heads, kvHeads, headDim, capacity: context, scale: headDim ** -0.5, window: 0, softcap: 0 } as const
+    const scores = heads * Array.from({ length: rows }, (_, row) => context - rows + row + 1).reduce((a, b) => a + b, 0)
+    return entryOf(attention, params, {
+      kernel: name,
+      shape: `${rows} at ${context}, heads ${heads}/${kvHeads}x${headDim}`,
+      quick: true,
+      // a score and what it adds are a product and a sum for each element of a head; exp and the maximum are few beside them
+      operations: 4 * headDim * scores,
+      // a prompt finds its keys where it has just put them
+      cold: rows === 1 ? ['keys', 'values'] : [],
+    })
+  }),
+)
 
 export const main = experiment(entries)

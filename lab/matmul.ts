@@ -4,6 +4,14 @@
 import { experiment } from './measure/experiment.ts'
 import { linearEntries } from './measure/linear.ts'
 
-export const entries = linearEntries([[2048, 2048], [5632, 2048], [2048, 5632]], [16, 128], (m, k) => m === 2048 && k === 2048)
+export const entries = linearEntries(
+  [
+    [2048, 2048],
+    [5632, 2048],
+    [2048, 5632],
+  ],
+  [16, 128],
+  (m, k) => m === 2048 && k === 2048,
+)
 
 export const main = experiment(entries)

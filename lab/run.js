@@ -9,7 +9,9 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..')
-const EXPERIMENTS = readdirSync(join(ROOT, 'lab')).filter((name) => name.endsWith('.ts')).map((name) => name.slice(0, -3))
+const EXPERIMENTS = readdirSync(join(ROOT, 'lab'))
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => name.slice(0, -3))
 
 const [name = '', ...options] = process.argv.slice(2)
 if (!EXPERIMENTS.includes(name)) {
@@ -19,13 +21,19 @@ if (!EXPERIMENTS.includes(name)) {
 if (!options.includes('--as-built')) setUp()
 const folder = join(ROOT, 'build', 'lab', name)
 await bundle()
-const [{ main }, { buildNative }] = await Promise.all([join(folder, `${name}.js`), join(ROOT, 'scripts', 'build-native.js')].map((path) => import(pathToFileURL(path).href)))
+const [{ main }, { buildNative }] = await Promise.all(
+  [join(folder, `${name}.js`), join(ROOT, 'scripts', 'build-native.js')].map((path) => import(pathToFileURL(path).href)),
+)
 await main(options, { folder, build })
 process.exit(0)
 
 /** Says nothing when nothing is stale. */
 function setUp() {
-  const { status } = spawnSync(process.execPath, [join(ROOT, 'scripts/setup.js')], { cwd: ROOT, stdio: ['ignore', 2, 2], env: { ...process.env, npm_lifecycle_event: 'prelab' } })
+  const { status } = spawnSync(process.execPath, [join(ROOT, 'scripts/setup.js')], {
+    cwd: ROOT,
+    stdio: ['ignore', 2, 2],
+    env: { ...process.env, npm_lifecycle_event: 'prelab' },
+  })
   if (status !== 0) process.exit(1)
 }
 
@@ -52,5 +60,10 @@ function toBuilt(/** @type {string} */ source, /** @type {string | undefined} */
 function build(/** @type {Function} */ list) {
   const asked = process.env.INGOT_CPU?.trim().toLowerCase() || 'auto'
   if (asked === 'wasm') return { reason: 'INGOT_CPU is wasm' }
-  return buildNative({ only: asked === 'auto' ? 'best' : asked, folder, list, log: (/** @type {string} */ line) => process.stderr.write(`lab: ${line}\n`) })
+  return buildNative({
+    only: asked === 'auto' ? 'best' : asked,
+    folder,
+    list,
+    log: (/** @type {string} */ line) => process.stderr.write(`lab: ${line}\n`),
+  })
 }

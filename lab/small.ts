@@ -30,7 +30,12 @@ const rms = { kind: 'rms', eps: 1e-5, weight: true, bias: false } as const
 
 function quantizeEntry(n: number, k: number, kind: Quantize8Source['kind'], source: Quantize8Source, operations: number): Entry {
   const params = { n, k, source }
-  const made = entryOf(quantize8, params, { kernel: `quantize8 ${kind}`, shape: `${n}x${k}`, operations: (operations + QUANTIZE) * n * k, quick: true })
+  const made = entryOf(quantize8, params, {
+    kernel: `quantize8 ${kind}`,
+    shape: `${n}x${k}`,
+    operations: (operations + QUANTIZE) * n * k,
+    quick: true,
+  })
   return { ...made, work: (caps) => (caps.dot ? made.work(caps) : undefined) }
 }
 
@@ -40,22 +45,55 @@ export const entries = ROWS.flatMap((n): Entry[] => {
   return [
     ...(n === 1 ? [entryOf(advance, { count: 1, by: 1 }, { kernel: 'advance', shape: '1', operations: 1, quick: true })] : []),
     entryOf(norm, { ...rms, rows: n, cols: width }, { kernel: 'rmsNorm', shape, operations: NORM * n * width, quick: true }),
-    entryOf(rope, { style: 'adjacent', rows: n, heads, headDim, dims: headDim, magnitude: 1 }, { shape, operations: 3 * n * width, quick: true }),
+    entryOf(
+      rope,
+      { style: 'adjacent', rows: n, heads, headDim, dims: headDim, magnitude: 1 },
+      { shape, operations: 3 * n * width, quick: true },
+    ),
     quantizeEntry(n, width, 'plain', { kind: 'plain' }, 0),
     quantizeEntry(n, width, 'norm', { kind: 'norm', norm: rms }, NORM),
     quantizeEntry(n, hidden, 'map', { kind: 'map', expr: gated, inputs: 2 }, GATED),
-    entryOf(map, { type: 'f32', shape: [n, hidden], expr: gated, inputs: [0, 1].map(() => ({ type: 'f32', strides: [hidden, 1] }) as const) }, {
-      kernel: 'map silu*mul', shape: `${n}x${hidden}`, operations: GATED * n * hidden, quick: true,
-    }),
-    entryOf(softmax, { rows: n, cols: n === 1 ? vocabulary : CAPACITY }, {
-      shape: `${n}x${n === 1 ? vocabulary : CAPACITY}`, operations: 5 * n * (n === 1 ? vocabulary : CAPACITY), quick: true,
-    }),
-    entryOf(cacheWrite, { type: 'f16', rows: n, heads: kvHeads, headDim, capacity: CAPACITY }, {
-      shape: `${n}x${kvHeads * headDim}`, operations: 0, bytes: (4 + 2) * n * kvHeads * headDim, quick: true,
-    }),
-    entryOf(gather, { format: 'q4_k', rows: n, cols: width, tableRows: vocabulary }, {
-      kernel: 'gather q4_k', shape, operations: 2 * n * width, bytes: rowBytes + 4 * n * width, cold: ['table'], quick: true,
-    }),
+    entryOf(
+      map,
+      { type: 'f32', shape: [n, hidden], expr: gated, inputs: [0, 1].map(() => ({ type: 'f32', strides: [hidden, 1] }) as const) },
+      {
+        kernel: 'map silu*mul',
+        shape: `${n}x${hidden}`,
+        operations: GATED * n * hidden,
+        quick: true,
+      },
+    ),
+    entryOf(
+      softmax,
+      { rows: n, cols: n === 1 ? vocabulary : CAPACITY },
+      {
+        shape: `${n}x${n === 1 ? vocabulary : CAPACITY}`,
+        operations: 5 * n * (n === 1 ? vocabulary : CAPACITY),
+        quick: true,
+      },
+    ),
+    entryOf(
+      cacheWrite,
+      { type: 'f16', rows: n, heads: kvHeads, headDim, capacity: CAPACITY },
+      {
+        shape: `${n}x${kvHeads * headDim}`,
+        operations: 0,
+        bytes: (4 + 2) * n * kvHeads * headDim,
+        quick: true,
+      },
+    ),
+    entryOf(
+      gather,
+      { format: 'q4_k', rows: n, cols: width, tableRows: vocabulary },
+      {
+        kernel: 'gather q4_k',
+        shape,
+        operations: 2 * n * width,
+        bytes: rowBytes + 4 * n * width,
+        cold: ['table'],
+        quick: true,
+      },
+    ),
   ]
 })
 

@@ -15,13 +15,45 @@ import { printTable } from './measure/table.ts'
 
 /** An Apple GPU. */
 const METAL: Caps = {
-  lanes: 1024, subgroup: 32, tiles: true, f16: true, width: 4, dot: false, parallel: 40, sharedBytes: 32768,
-  bufferBytes: 2 ** 33, bindingBytes: 2 ** 33, bindings: 31, grid: 2 ** 31 - 1, alignment: 16,
+  lanes: 1024,
+  subgroup: 32,
+  tiles: true,
+  f16: true,
+  width: 4,
+  dot: false,
+  parallel: 40,
+  sharedBytes: 32768,
+  bufferBytes: 2 ** 33,
+  bindingBytes: 2 ** 33,
+  bindings: 31,
+  grid: 2 ** 31 - 1,
+  alignment: 16,
 }
 const SHIFTS: readonly string[] = ['shl', 'shr']
 const CONVERSIONS: readonly string[] = ['cast', 'unpackF16', 'packF16', 'unpackU8', 'unpackI8']
 /** renamings, not work */
-const FREE: readonly string[] = ['const', 'index', 'uniform', 'local', 'get', 'let', 'var', 'set', 'block', 'for', 'loop', 'if', 'splat', 'vec', 'join', 'extract', 'slice', 'bitcast', 'barrier', 'breakIf']
+const FREE: readonly string[] = [
+  'const',
+  'index',
+  'uniform',
+  'local',
+  'get',
+  'let',
+  'var',
+  'set',
+  'block',
+  'for',
+  'loop',
+  'if',
+  'splat',
+  'vec',
+  'join',
+  'extract',
+  'slice',
+  'bitcast',
+  'barrier',
+  'breakIf',
+]
 
 interface Counts {
   weightBytes: number
@@ -38,19 +70,37 @@ interface Counts {
 
 export async function main(args: readonly string[]): Promise<void> {
   const formats = wordsOf(args, 'format') ?? FORMATS.map(({ name }) => name)
-  const rows = formats.flatMap((format) => ([['matvec', 1], ['matmul', 64]] as const).map(([name, n]) => {
-    const record = name === 'matvec' ? matvec : matmul
-    const [launch] = record.work(METAL, { format, m: 2048, k: 2048, n, bias: false }).launches
-    const kernel = lower(launch!.kernel, mslTarget(METAL))
-    return { format, kernel: kernel.name, workgroupMemory: sharedBytes(kernel), ...countLoop(kernel) }
-  }))
+  const rows = formats.flatMap((format) =>
+    (
+      [
+        ['matvec', 1],
+        ['matmul', 64],
+      ] as const
+    ).map(([name, n]) => {
+      const record = name === 'matvec' ? matvec : matmul
+      const [launch] = record.work(METAL, { format, m: 2048, k: 2048, n, bias: false }).launches
+      const kernel = lower(launch!.kernel, mslTarget(METAL))
+      return { format, kernel: kernel.name, workgroupMemory: sharedBytes(kernel), ...countLoop(kernel) }
+    }),
+  )
   if (args.includes('--json')) return void process.stdout.write(`${JSON.stringify(rows, undefined, 2)}\n`)
   return printTable([
     ['kernel', 'weight bytes', 'other loads', 'shared', 'float', 'integer', 'shifts', 'converts', 'tiles', 'barriers', 'workgroup bytes'],
     ...rows.map(({ kernel, workgroupMemory, ...counts }) => {
       const each = (value: number): string => (value / Math.max(1, counts.weightBytes)).toFixed(2)
-      return [kernel, counts.weightBytes.toFixed(0), each(counts.otherBytes), each(counts.sharedBytes), each(counts.float), each(counts.integer),
-        each(counts.shift), each(counts.convert), each(counts.tile), String(counts.barrier), String(workgroupMemory)]
+      return [
+        kernel,
+        counts.weightBytes.toFixed(0),
+        each(counts.otherBytes),
+        each(counts.sharedBytes),
+        each(counts.float),
+        each(counts.integer),
+        each(counts.shift),
+        each(counts.convert),
+        each(counts.tile),
+        String(counts.barrier),
+        String(workgroupMemory),
+      ]
     }),
   ])
 }
@@ -84,7 +134,7 @@ function count(kernel: Kernel, { op, dtype, src, arg }: Node, times: number, cou
   else if (CONVERSIONS.includes(op)) counts.convert += times * widthOf(dtype)
   else if (SHIFTS.includes(op)) counts.shift += times * widthOf(dtype)
   else if (!FREE.includes(op)) {
-    const from = dtype !== 'void' && scalarOf(dtype) !== 'bool' ? dtype : src[0]?.dtype ?? 'void'
+    const from = dtype !== 'void' && scalarOf(dtype) !== 'bool' ? dtype : (src[0]?.dtype ?? 'void')
     if (from === 'void') return
     counts[isFloat(from) ? 'float' : 'integer'] += times * Math.max(widthOf(dtype), op === 'hsum' ? widthOf(from) - 1 : 1)
   }
@@ -93,7 +143,10 @@ function count(kernel: Kernel, { op, dtype, src, arg }: Node, times: number, cou
 function findLoop(root: Node): Node {
   const candidates: Node[] = []
   const go = (node: Node): void => {
-    if ((node.op === 'for' || node.op === 'loop') && loadsWeights(node)) { candidates.push(node); return }
+    if ((node.op === 'for' || node.op === 'loop') && loadsWeights(node)) {
+      candidates.push(node)
+      return
+    }
     node.src.forEach(go)
   }
   go(root)

@@ -19,8 +19,17 @@ const distFolder = join(root, 'dist')
 
 /** See native/cpu/prelude.h for why. */
 const FLAGS = [
-  '-std=gnu11', '-O3', '-fPIC', '-pthread', '-fvisibility=hidden', '-ffp-contract=off', '-fwrapv', '-fno-strict-aliasing',
-  '-fno-math-errno', '-fno-trapping-math', '-Wno-psabi',
+  '-std=gnu11',
+  '-O3',
+  '-fPIC',
+  '-pthread',
+  '-fvisibility=hidden',
+  '-ffp-contract=off',
+  '-fwrapv',
+  '-fno-strict-aliasing',
+  '-fno-math-errno',
+  '-fno-trapping-math',
+  '-Wno-psabi',
 ]
 /** Kernels share C files by their hashes, so that a new one changes one file only. About seven of those that models need in each. */
 const FILES = 40
@@ -28,7 +37,8 @@ const FILES = 40
 const LISTED_THREADS = 2
 const MOST_OUTPUT = 64 << 20
 
-const sha = (/** @type {(string | Buffer)[]} */ ...parts) => parts.reduce((hash, part) => hash.update(String(part.length)).update(part), createHash('sha256')).digest('hex')
+const sha = (/** @type {(string | Buffer)[]} */ ...parts) =>
+  parts.reduce((hash, part) => hash.update(String(part.length)).update(part), createHash('sha256')).digest('hex')
 
 /** A hash over the files of a folder whose names end so. */
 function hashFolder(/** @type {string} */ folder, /** @type {RegExp} */ names) {
@@ -54,7 +64,11 @@ async function findCompiler() {
 function bestLevel(/** @type {string[]} */ names) {
   const info = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8') : ''
   const can = (/** @type {string} */ name) =>
-    ({ avx512: /avx512_?vnni/.test(info), avx2: /\bavx2\b/.test(info) || process.platform === 'darwin', dotprod: /asimddp/.test(info) || process.platform === 'darwin' })[name] ?? true
+    ({
+      avx512: /avx512_?vnni/.test(info),
+      avx2: /\bavx2\b/.test(info) || process.platform === 'darwin',
+      dotprod: /asimddp/.test(info) || process.platform === 'darwin',
+    })[name] ?? true
   return names.find(can)
 }
 
@@ -98,7 +112,8 @@ function tableFile(entries, /** @type {string} */ key) {
     ...entries.map(({ symbol }) => `ingot_kernel ${symbol};`),
     `static ingot_kernel *const kernels[] = {${entries.map(({ symbol }) => symbol).join(', ')}};`,
     `uint64_t ingot_kernel_at(uint32_t index) { return index < ${entries.length} ? (uint64_t)(uintptr_t)kernels[index] : 0; }`,
-    `const char *ingot_build_key(void) { return "${key}"; }`, '',
+    `const char *ingot_build_key(void) { return "${key}"; }`,
+    '',
   ].join('\n')
 }
 
@@ -108,7 +123,16 @@ function tableFile(entries, /** @type {string} */ key) {
  *   `sources`: hashes of the code that the kernels may serve (src/device/stamp.ts)
  * @returns {Promise<{ path: string, compiled: number }>} `compiled`: files that were not in the cache of objects
  */
-export async function compileLibrary({ level, kernels, emitC, hashKernel, folder, sources = undefined, compiler = undefined, flags = FLAGS }) {
+export async function compileLibrary({
+  level,
+  kernels,
+  emitC,
+  hashKernel,
+  folder,
+  sources = undefined,
+  compiler = undefined,
+  flags = FLAGS,
+}) {
   const { cc, version } = compiler ?? (await findCompiler()) ?? {}
   if (cc === undefined) throw new Error('no C compiler')
   const objects = join(folder, 'objects')
@@ -121,27 +145,36 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
     ...files.map(({ name, text }) => ({ name, text, under: prelude, flags: [...flags, ...level.flags] })),
     { name: 'table', text: tableFile(entries, key), under: runtime, flags: baseline },
     { name: 'runtime', text: readFileSync(join(nativeFolder, 'runtime.c'), 'utf8'), under: runtime, flags: baseline },
-  ].map((unit) => ({ ...unit, object: join(objects, `${level.name}-${unit.name}-${sha(unit.under, unit.text, unit.flags.join(' ')).slice(0, 24)}.o`) }))
-  const missing = units.filter(({ object }) => !existsSync(object))
-  await inParallel(missing.map(({ text, flags: own, object }) => async () => {
-    const temporary = `${object}.${randomBytes(6).toString('hex')}`
-    writeFileSync(`${temporary}.c`, text)
-    try {
-      await run(cc, [...own, `-I${nativeFolder}`, '-c', `${temporary}.c`, '-o', temporary], { maxBuffer: MOST_OUTPUT })
-      renameSync(temporary, object)
-    } finally {
-      rmSync(`${temporary}.c`, { force: true })
-      rmSync(temporary, { force: true })
-    }
+  ].map((unit) => ({
+    ...unit,
+    object: join(objects, `${level.name}-${unit.name}-${sha(unit.under, unit.text, unit.flags.join(' ')).slice(0, 24)}.o`),
   }))
+  const missing = units.filter(({ object }) => !existsSync(object))
+  await inParallel(
+    missing.map(({ text, flags: own, object }) => async () => {
+      const temporary = `${object}.${randomBytes(6).toString('hex')}`
+      writeFileSync(`${temporary}.c`, text)
+      try {
+        await run(cc, [...own, `-I${nativeFolder}`, '-c', `${temporary}.c`, '-o', temporary], { maxBuffer: MOST_OUTPUT })
+        renameSync(temporary, object)
+      } finally {
+        rmSync(`${temporary}.c`, { force: true })
+        rmSync(temporary, { force: true })
+      }
+    }),
+  )
   const path = join(folder, `libingot-${level.name}.so`)
   const temporary = `${path}.${randomBytes(6).toString('hex')}`
   await run(cc, ['-shared', '-pthread', '-o', temporary, ...units.map(({ object }) => object)], { maxBuffer: MOST_OUTPUT })
   renameSync(temporary, path)
   const listed = Object.fromEntries(entries.map(({ hash, symbol, scratch }, index) => [hash, { index, symbol, scratch }]))
-  writeWhole(join(folder, `libingot-${level.name}.json`), `${JSON.stringify({ level: level.name, key, sources, kernels: listed }, undefined, 1)}\n`)
+  writeWhole(
+    join(folder, `libingot-${level.name}.json`),
+    `${JSON.stringify({ level: level.name, key, sources, kernels: listed }, undefined, 1)}\n`,
+  )
   const kept = new Set(units.map(({ object }) => object))
-  for (const name of readdirSync(objects)) if (name.startsWith(`${level.name}-`) && !kept.has(join(objects, name))) rmSync(join(objects, name), { force: true })
+  for (const name of readdirSync(objects))
+    if (name.startsWith(`${level.name}-`) && !kept.has(join(objects, name))) rmSync(join(objects, name), { force: true })
   return { path, compiled: missing.length }
 }
 
@@ -153,7 +186,11 @@ export async function compileLibrary({ level, kernels, emitC, hashKernel, folder
  *   `reason` then says why
  */
 export async function buildNative({
-  force = false, only = undefined, log = (line) => process.stderr.write(`setup: ${line}\n`), folder = join(root, 'build', 'native'), list = undefined,
+  force = false,
+  only = undefined,
+  log = (line) => process.stderr.write(`setup: ${line}\n`),
+  folder = join(root, 'build', 'native'),
+  list = undefined,
 } = {}) {
   if (process.platform === 'win32') return { built: false, reason: 'the native CPU library needs a POSIX system; WebAssembly serves' }
   const compiler = await findCompiler()
@@ -162,16 +199,27 @@ export async function buildNative({
   const load = (/** @type {string} */ path) => import(pathToFileURL(join(distFolder, path)).href)
   const { LEVELS, cpuCaps } = await load('device/cpu/level.js')
   const ours = LEVELS.filter(({ arch }) => arch === process.arch)
-  const levels = only === undefined ? ours : ours.filter(({ name }) => name === (only === 'best' ? bestLevel(ours.map((level) => level.name)) : only))
+  const levels =
+    only === undefined ? ours : ours.filter(({ name }) => name === (only === 'best' ? bestLevel(ours.map((level) => level.name)) : only))
   if (levels.length === 0) return { built: false, reason: `no instruction set to build for on ${process.arch}` }
   const stampPath = join(folder, only === undefined ? 'stamp' : `stamp-${levels[0].name}`)
-  const wanted = sha(hashFolder(distFolder, /\.js$/), hashFolder(join(root, 'src'), /\.ts$/), hashFolder(nativeFolder, /\.[ch]$/), readFileSync(script), compiler.version)
+  const wanted = sha(
+    hashFolder(distFolder, /\.js$/),
+    hashFolder(join(root, 'src'), /\.ts$/),
+    hashFolder(nativeFolder, /\.[ch]$/),
+    readFileSync(script),
+    compiler.version,
+  )
   const first = join(folder, `libingot-${levels[0].name}.so`)
   const stamped = (/** @type {string} */ path) => existsSync(path) && readFileSync(path, 'utf8') === wanted
-  if (!force && list === undefined && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp')))) return { built: false, path: first }
+  if (!force && list === undefined && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp'))))
+    return { built: false, path: first }
 
   const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
-    load('llm/kernel-list.js'), load('emit/c.js'), load('ir/hash.js'), load('device/stamp.js'),
+    load('llm/kernel-list.js'),
+    load('emit/c.js'),
+    load('ir/hash.js'),
+    load('device/stamp.js'),
   ])
   const trees = [distFolder, join(root, 'src')].filter((tree) => existsSync(tree))
   const sources = await Promise.all(trees.map((tree) => hashSources(pathToFileURL(`${tree}/`))))
@@ -183,12 +231,17 @@ export async function buildNative({
   for (const level of levels) {
     const start = performance.now()
     try {
-      if (!lists.has(level.width)) lists.set(level.width, await (list ?? collectKernels)(cpuCaps({ width: level.width, threads: LISTED_THREADS, bufferBytes: 2 ** 40 })))
+      if (!lists.has(level.width))
+        lists.set(
+          level.width,
+          await (list ?? collectKernels)(cpuCaps({ width: level.width, threads: LISTED_THREADS, bufferBytes: 2 ** 40 })),
+        )
       const { kernels, failed } = lists.get(level.width)
       for (const line of failed) log(`kernels of ${line}`)
       const made = await compileLibrary({ level, kernels, emitC, hashKernel, folder, sources, compiler })
       path ??= made.path
-      if (made.compiled > 0) log(`native kernels for ${level.title}: ${kernels.length}, ${((performance.now() - start) / 1000).toFixed(0)} s`)
+      if (made.compiled > 0)
+        log(`native kernels for ${level.title}: ${kernels.length}, ${((performance.now() - start) / 1000).toFixed(0)} s`)
     } catch (error) {
       problems.push(`${level.name}: ${String(error.stderr || error.message).slice(0, 2000)}`)
     }

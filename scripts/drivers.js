@@ -46,7 +46,9 @@ export function driverEnvironment(/** @type {Driver} */ driver) {
 
 function swiftshaderPlaces() {
   const playwright = process.env.PLAYWRIGHT_BROWSERS_PATH ?? join(homedir(), '.cache', 'ms-playwright')
-  const browsers = list(playwright).filter((name) => name.startsWith('chromium')).map((name) => join(playwright, name))
+  const browsers = list(playwright)
+    .filter((name) => name.startsWith('chromium'))
+    .map((name) => join(playwright, name))
   const folders = [...CHROMIUM_FOLDERS, ...browsers.flatMap((at) => [join(at, 'chrome-linux'), join(at, 'chrome-linux64')])]
   return folders.map((folder) => join(folder, 'vk_swiftshader_icd.json'))
 }

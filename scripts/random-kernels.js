@@ -29,9 +29,13 @@ for (const name of names) {
   const kernels = String(Math.max(1, Math.ceil(count * share)))
   const started = Date.now()
   const { status } = spawnSync(process.execPath, [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--project', project, file], {
-    cwd: ROOT, stdio: 'inherit', env: { ...process.env, INGOT_RANDOM_KERNELS: kernels, INGOT_RANDOM_SEED: option('seed') ?? '0', INGOT_RANDOM_ALL: '1' },
+    cwd: ROOT,
+    stdio: 'inherit',
+    env: { ...process.env, INGOT_RANDOM_KERNELS: kernels, INGOT_RANDOM_SEED: option('seed') ?? '0', INGOT_RANDOM_ALL: '1' },
   })
-  process.stdout.write(`${name}: ${kernels} kernels, ${status === 0 ? 'no difference' : 'DIFFERENCES'}, ${Math.round((Date.now() - started) / 1000)} s\n`)
+  process.stdout.write(
+    `${name}: ${kernels} kernels, ${status === 0 ? 'no difference' : 'DIFFERENCES'}, ${Math.round((Date.now() - started) / 1000)} s\n`,
+  )
   if (status !== 0) failed++
 }
 process.exit(failed === 0 ? 0 : 1)

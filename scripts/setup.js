@@ -26,10 +26,14 @@ const ERROR_LINES = 40 // of npm's output; the rest is usage
 const starting = process.env.npm_lifecycle_event === 'prestart'
 const experimenting = process.env.npm_lifecycle_event === 'prelab'
 /** The native parts: each script exports a function that builds what is stale and says what it did. */
-const NATIVE = experimenting ? [] : [
-  ...(starting ? [] : [{ script: 'build-soft-metal.js', build: 'buildSoftMetal', what: 'soft-metal (Metal in software, for tests)', options: {} }]),
-  { script: 'build-native.js', build: 'buildNative', what: 'the native CPU library', options: starting ? { only: 'best' } : {} },
-]
+const NATIVE = experimenting
+  ? []
+  : [
+      ...(starting
+        ? []
+        : [{ script: 'build-soft-metal.js', build: 'buildSoftMetal', what: 'soft-metal (Metal in software, for tests)', options: {} }]),
+      { script: 'build-native.js', build: 'buildNative', what: 'the native CPU library', options: starting ? { only: 'best' } : {} },
+    ]
 
 class SetupError extends Error {}
 
@@ -167,7 +171,11 @@ function hasCompiler() {
 
 function run(/** @type {string} */ command, /** @type {string[]} */ args, /** @type {string} */ cwd, shell = false) {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
-    cwd, shell, stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', maxBuffer: 64 << 20,
+    cwd,
+    shell,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    encoding: 'utf8',
+    maxBuffer: 64 << 20,
   })
   return { status, output: `${stdout ?? ''}${stderr ?? ''}${error === undefined ? '' : error.message}`.trimEnd() }
 }

@@ -39,7 +39,7 @@ try {
 process.exitCode = summarize(report) ? 0 : 1
 
 async function runCheck(/** @type {typeof checks[number]} */ { name, args }) {
-  return { name, ...await runNode(args, process.env, 'pipe') }
+  return { name, ...(await runNode(args, process.env, 'pipe')) }
 }
 
 /** Runs vitest and gives its report; undefined when it ended without one. */
@@ -93,19 +93,29 @@ function inProject(/** @type {string} */ project) {
 function groupBy(items, keyOf) {
   /** @type {Map<string, T[]>} */
   const groups = new Map()
-  for (const item of items) groups.set(keyOf(item), [...groups.get(keyOf(item)) ?? [], item])
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item])
   return groups
 }
 
 /** @returns {Promise<{ code: number, output: string }>} */
-function runNode(/** @type {string[]} */ [script = '', ...args], /** @type {NodeJS.ProcessEnv} */ env, /** @type {'pipe' | 'inherit'} */ out) {
+function runNode(
+  /** @type {string[]} */ [script = '', ...args],
+  /** @type {NodeJS.ProcessEnv} */ env,
+  /** @type {'pipe' | 'inherit'} */ out,
+) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [join(ROOT, 'node_modules', script), ...args], {
-      cwd: ROOT, env, stdio: ['ignore', out, out],
+      cwd: ROOT,
+      env,
+      stdio: ['ignore', out, out],
     })
     let output = ''
-    child.stdout?.on('data', (chunk) => { output += chunk })
-    child.stderr?.on('data', (chunk) => { output += chunk })
+    child.stdout?.on('data', (chunk) => {
+      output += chunk
+    })
+    child.stderr?.on('data', (chunk) => {
+      output += chunk
+    })
     child.on('error', (error) => resolve({ code: 1, output: error.message }))
     child.on('close', (code) => resolve({ code: code ?? 1, output: output.trimEnd() }))
   })

@@ -5,8 +5,19 @@ export type { DType, Scalar, Storage, Vector } from './base/dtype.ts'
 export type { BufferHandle, Command, Device, Dispatch, Program, Recording } from './device/device.ts'
 export { open } from './device/open.ts'
 export {
-  type Handles, type KernelSpec, type LaneScope, type ParamSpec, type Range, type Readable, type Scope, type Shared, type Var, type Writable,
-  buffer, kernel, uniform,
+  type Handles,
+  type KernelSpec,
+  type LaneScope,
+  type ParamSpec,
+  type Range,
+  type Readable,
+  type Scope,
+  type Shared,
+  type Var,
+  type Writable,
+  buffer,
+  kernel,
+  uniform,
 } from './ir/author.ts'
 export { interpret } from './ir/interpret.ts'
 export { type Kernel, packUniforms } from './ir/kernel.ts'

@@ -20,10 +20,7 @@ export const LADDER = {
   train: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm'],
   serve: ['base', 'llm'],
   bench: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm'],
-  cli: [
-    'base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm', 'train', 'serve',
-    'bench',
-  ],
+  cli: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm', 'train', 'serve', 'bench'],
 } as const satisfies Record<string, readonly string[]>
 
 export type Folder = keyof typeof LADDER
@@ -102,7 +99,7 @@ export function findCycles(imports: readonly Import[]): string[] {
 
 function groupByFile(imports: readonly Import[]): Map<string, Import[]> {
   const groups = new Map<string, Import[]>()
-  for (const each of imports) groups.set(each.file, [...groups.get(each.file) ?? [], each])
+  for (const each of imports) groups.set(each.file, [...(groups.get(each.file) ?? []), each])
   return groups
 }
 

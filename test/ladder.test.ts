@@ -86,7 +86,12 @@ describe('the rule itself', () => {
   })
 
   it('finds a ring, once', () => {
-    const ring = [['a', 'b'], ['b', 'c'], ['c', 'a'], ['d', 'a']] as const
+    const ring = [
+      ['a', 'b'],
+      ['b', 'c'],
+      ['c', 'a'],
+      ['d', 'a'],
+    ] as const
     const found = ring.flatMap(([from, to]) => readImports(`ir/${from}.ts`, `import './${to}.ts'`))
     expect(findCycles(found)).toEqual(['ir/a.ts -> ir/b.ts -> ir/c.ts -> ir/a.ts'])
   })

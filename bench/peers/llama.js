@@ -15,12 +15,19 @@ let library
 export async function openModel(path, context, { threads, batch, flash, gpu = false }) {
   // maxThreads 0: no limit but the context's own number of threads.
   library ??= getLlama({
-    gpu: gpu ? 'auto' : false, build: 'never', skipDownload: true, progressLogs: false, maxThreads: 0, logLevel: LlamaLogLevel.error,
+    gpu: gpu ? 'auto' : false,
+    build: 'never',
+    skipDownload: true,
+    progressLogs: false,
+    maxThreads: 0,
+    logLevel: LlamaLogLevel.error,
   })
   const llama = await library
   const model = await llama.loadModel({ modelPath: path })
   const made = await model.createContext({
-    contextSize: context, sequences: 1, failedCreationRemedy: false,
+    contextSize: context,
+    sequences: 1,
+    failedCreationRemedy: false,
     ...(threads === undefined ? {} : { threads: { ideal: threads, min: threads } }),
     ...(batch === undefined ? {} : { batchSize: Math.min(batch, context) }),
     ...(flash === undefined ? {} : { flashAttention: flash }),

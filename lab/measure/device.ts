@@ -14,7 +14,9 @@ import { peakLimit, readLimit } from './limit.ts'
 export interface Library {
   readonly folder: string
   /** Compiles what is listed for the caps of this machine; `reason` says why it cannot. */
-  build(list: (caps: Caps) => { kernels: readonly Kernel[]; failed: readonly string[] }): Promise<{ readonly path?: string; readonly reason?: string }>
+  build(
+    list: (caps: Caps) => { kernels: readonly Kernel[]; failed: readonly string[] },
+  ): Promise<{ readonly path?: string; readonly reason?: string }>
 }
 
 type Open = (threads: number | undefined, entries: readonly Entry[], library: Library) => Promise<Device>
@@ -33,7 +35,7 @@ export async function openDevice(name: string, threads: number | undefined, entr
 
 /** What is timed are Ingot's own kernels, so no BLAS library. */
 async function openNative(asked: number | undefined, entries: readonly Entry[], { folder, build }: Library): Promise<Device> {
-  const threads = asked ?? await countThreads()
+  const threads = asked ?? (await countThreads())
   const { path, reason } = await build((caps) => ({ kernels: kernelsOf(entries, { ...caps, parallel: threads }), failed: [] }))
   if (path === undefined) process.stderr.write(`lab: no native kernels, so cpu is WebAssembly: ${reason}\n`)
   return openCpu({ threads, blas: { library: 'off' }, ...(path === undefined ? {} : { libraries: folder }) })

@@ -46,7 +46,10 @@ export function entryOf<P extends object>(record: KernelRecord<P>, params: P, fa
   let seed = 1
   const inputs = record.inputs?.(params, () => (seed = (seed * 48271) % 2147483647) / 2147483647)
   return {
-    kernel: record.name, buffers, arithmetic: 'f32', quick: false,
+    kernel: record.name,
+    buffers,
+    arithmetic: 'f32',
+    quick: false,
     bytes: buffers.reduce((sum, shape) => sum + bytesOf(shape) * (shape.role === 'inout' ? 2 : 1), 0),
     ...(inputs === undefined ? {} : { inputs }),
     work: (caps) => record.work(caps, params),

@@ -13,10 +13,14 @@ const ARENA = { quick: 128 * 2 ** 20, usual: 512 * 2 ** 20 } as const
 export function experiment(entries: readonly Entry[]): (args: readonly string[], library: Library) => Promise<void> {
   return async (args, library) => {
     const { devices, threads, only, quick, rounds, json } = parseOptions(args)
-    const chosen = entries.filter(({ kernel, shape, quick: usual }) => (only.length > 0 ? only.some((text) => `${kernel} ${shape}`.includes(text)) : usual || !quick))
+    const chosen = entries.filter(({ kernel, shape, quick: usual }) =>
+      only.length > 0 ? only.some((text) => `${kernel} ${shape}`.includes(text)) : usual || !quick,
+    )
     const results: unknown[] = []
     for (const name of devices) {
-      const device = await openDevice(name, threads, entries, library).catch((error: unknown) => void process.stderr.write(`lab: ${name}: ${String(error)}\n`))
+      const device = await openDevice(name, threads, entries, library).catch(
+        (error: unknown) => void process.stderr.write(`lab: ${name}: ${String(error)}\n`),
+      )
       if (device === undefined) continue
       const sampler = await Sampler.open(device, quick ? ARENA.quick : ARENA.usual)
       const rows: Row[] = []
@@ -39,7 +43,8 @@ export function experiment(entries: readonly Entry[]): (args: readonly string[],
 
 /** The limits as they were on the whole, and between which values they varied. */
 function describe(seen: readonly Seen[]): string {
-  const range = (values: readonly number[]): string => `${giga(median(values))} (${giga(Math.min(...values))} to ${giga(Math.max(...values))})`
+  const range = (values: readonly number[]): string =>
+    `${giga(median(values))} (${giga(Math.min(...values))} to ${giga(Math.max(...values))})`
   const peaks = (['i8', 'f32'] as const).flatMap((arithmetic) => {
     const values = seen.filter((each) => each.arithmetic === arithmetic).flatMap(({ peak }) => peak ?? [])
     return values.length === 0 ? [] : [`${arithmetic} peak ${range(values)} G ops/s`]

@@ -22,10 +22,18 @@ const GPU = { turns: 512, groups: 16 } as const
 const GPU_LANES = 64
 
 /** Vectors and lanes as kernels of such a device use them. */
-const shapeOf = ({ lanes, width }: Caps): { lanes: number; width: Width } => (lanes === 1 ? { lanes, width } : { lanes: GPU_LANES, width: 4 })
+const shapeOf = ({ lanes, width }: Caps): { lanes: number; width: Width } =>
+  lanes === 1 ? { lanes, width } : { lanes: GPU_LANES, width: 4 }
 
-const limit = (name: string, facts: Pick<Entry, 'buffers' | 'bytes' | 'operations' | 'arithmetic'> & Partial<Entry>, launch: (caps: Caps) => Launch | undefined): Entry => ({
-  kernel: name, shape: '', quick: true, ...facts,
+const limit = (
+  name: string,
+  facts: Pick<Entry, 'buffers' | 'bytes' | 'operations' | 'arithmetic'> & Partial<Entry>,
+  launch: (caps: Caps) => Launch | undefined,
+): Entry => ({
+  kernel: name,
+  shape: '',
+  quick: true,
+  ...facts,
   work: (caps) => {
     const made = launch(caps)
     return made && { launches: [made] }
@@ -35,23 +43,38 @@ const limit = (name: string, facts: Pick<Entry, 'buffers' | 'bytes' | 'operation
 /** A sum over so many bytes of memory. */
 export function readLimit(bytes: number): Entry {
   const groups = Math.floor(bytes / CHUNK)
-  const buffers = [{ name: 'x', role: 'in', type: 'f32', elements: (groups * CHUNK) / 4 }, { name: 'y', role: 'out', type: 'f32', elements: groups * GPU_LANES }] as const
+  const buffers = [
+    { name: 'x', role: 'in', type: 'f32', elements: (groups * CHUNK) / 4 },
+    { name: 'y', role: 'out', type: 'f32', elements: groups * GPU_LANES },
+  ] as const
   return limit('read', { buffers, cold: ['x'], bytes: groups * CHUNK, operations: 0, arithmetic: 'f32' }, (caps) => {
     const { lanes, width } = shapeOf(caps)
     const vectors = CHUNK / 4 / width
-    const written = kernel('limit_read', {
-      // GPUs load vectors of a buffer of vectors best, CPUs any that are next to each other
-      params: { x: buffer(lanes === 1 ? 'f32' : 'f32x4', 'read'), y: buffer('f32', 'write') }, workgroup: [lanes], variant: `width ${width}`,
-    }, (p, k) => {
-      const load = (at: Value<'u32'>): Value<'f32x4'> =>
-        (lanes === 1 ? (p.x as Readable<'f32', 'uniform'>).load(at.mul(width), width, { ahead: AHEAD }) : p.x.at(at)) as never
-      const start = k.let('start', k.workgroupId.x.mul(vectors))
-      const sums = Array.from({ length: SUMS }, () => k.var('sum', k.const('f32', 0).splat(width)))
-      k.for({ name: 'i', from: k.lane, to: vectors, step: SUMS * lanes }, (i) => {
-        sums.forEach((sum, part) => sum.set(sum.get().add(load(start.add(i).add(part * lanes)) as never)))
-      })
-      p.y.set(k.workgroupId.x.mul(lanes).add(k.lane), sums.map((sum) => sum.get()).reduce((a, b) => a.add(b)).hsum())
-    })
+    const written = kernel(
+      'limit_read',
+      {
+        // GPUs load vectors of a buffer of vectors best, CPUs any that are next to each other
+        params: { x: buffer(lanes === 1 ? 'f32' : 'f32x4', 'read'), y: buffer('f32', 'write') },
+        workgroup: [lanes],
+        variant: `width ${width}`,
+      },
+      (p, k) => {
+        const load = (at: Value<'u32'>): Value<'f32x4'> =>
+          (lanes === 1 ? (p.x as Readable<'f32', 'uniform'>).load(at.mul(width), width, { ahead: AHEAD }) : p.x.at(at)) as never
+        const start = k.let('start', k.workgroupId.x.mul(vectors))
+        const sums = Array.from({ length: SUMS }, () => k.var('sum', k.const('f32', 0).splat(width)))
+        k.for({ name: 'i', from: k.lane, to: vectors, step: SUMS * lanes }, (i) => {
+          sums.forEach((sum, part) => sum.set(sum.get().add(load(start.add(i).add(part * lanes)) as never)))
+        })
+        p.y.set(
+          k.workgroupId.x.mul(lanes).add(k.lane),
+          sums
+            .map((sum) => sum.get())
+            .reduce((a, b) => a.add(b))
+            .hsum(),
+        )
+      },
+    )
     return { kernel: written, uniforms: {}, grid: [groups, 1, 1] }
   })
 }
@@ -68,7 +91,8 @@ export function peakLimit(arithmetic: Arithmetic, caps: Caps): Entry {
     if (arithmetic === 'i8' && !caps.dot) return undefined
     const params = { y: buffer('f32', 'write'), a: uniform('u32') }
     const written = kernel(`limit_${arithmetic}`, { params, workgroup: [lanes], variant: `width ${width}` }, (p, k) => {
-      const put = (sums: readonly Value<'f32x4'>[]): void => p.y.set(k.workgroupId.x.mul(lanes).add(k.lane), sums.reduce((a, b) => a.add(b)).hsum())
+      const put = (sums: readonly Value<'f32x4'>[]): void =>
+        p.y.set(k.workgroupId.x.mul(lanes).add(k.lane), sums.reduce((a, b) => a.add(b)).hsum())
       if (arithmetic === 'f32') {
         const factor = p.a.to('f32').mul(1e-6).splat(width)
         const sums = Array.from({ length: CHAINS }, (_, i) => k.var('sum', k.const('f32', i).splat(width)))
@@ -78,7 +102,9 @@ export function peakLimit(arithmetic: Arithmetic, caps: Caps): Entry {
       // A sum is also what is multiplied: with other operands a compiler could take the product out of the loop.
       const factor = p.a.splat(width)
       const sums = Array.from({ length: CHAINS }, (_, i) => k.var('sum', k.const('i32', i + 1).splat(width)))
-      k.for({ name: 'i', to: turns }, () => sums.forEach((sum) => sum.set(factor.dotU7I8(sum.get().as('u32') as never, sum.get() as never) as never)))
+      k.for({ name: 'i', to: turns }, () =>
+        sums.forEach((sum) => sum.set(factor.dotU7I8(sum.get().as('u32') as never, sum.get() as never) as never)),
+      )
       return put(sums.map((sum) => sum.get().to('f32')) as never)
     })
     return { kernel: written, uniforms: { a: 0x01030507 }, grid: [groups, 1, 1] }

@@ -16,14 +16,29 @@ const QUICK_FORMATS = ['q4_0', 'q8_0', 'q4_k', 'q6_k', 'f16']
 /** [rows, columns] of a model's weights, each size once; the embedding is the last. */
 export function weightSizes(model: '1b' | '160m'): (readonly [m: number, k: number])[] {
   const { width, heads, kvHeads, hidden, vocabulary } = SHAPES[model]!
-  const all = [[width, width], [(width / heads) * kvHeads, width], [hidden, width], [width, hidden], [vocabulary, width]] as const
+  const all = [
+    [width, width],
+    [(width / heads) * kvHeads, width],
+    [hidden, width],
+    [width, hidden],
+    [vocabulary, width],
+  ] as const
   return [...new Map(all.map((size) => [size.join('x'), size])).values()]
 }
 
 /** Every format that kernels read, times these sizes and numbers of rows. */
-export function linearEntries(sizes: readonly (readonly [number, number])[], rows: readonly number[], isQuick: (m: number, k: number, n: number) => boolean): Entry[] {
-  return sizes.flatMap(([m, k]) => rows.flatMap((n) => FORMATS.flatMap(({ name: format }) =>
-    (k % GGML_TYPES[format].block === 0 ? linearEntriesOf(format, m, k, n, QUICK_FORMATS.includes(format) && isQuick(m, k, n)) : []))))
+export function linearEntries(
+  sizes: readonly (readonly [number, number])[],
+  rows: readonly number[],
+  isQuick: (m: number, k: number, n: number) => boolean,
+): Entry[] {
+  return sizes.flatMap(([m, k]) =>
+    rows.flatMap((n) =>
+      FORMATS.flatMap(({ name: format }) =>
+        k % GGML_TYPES[format].block === 0 ? linearEntriesOf(format, m, k, n, QUICK_FORMATS.includes(format) && isQuick(m, k, n)) : [],
+      ),
+    ),
+  )
 }
 
 function linearEntriesOf(format: string, m: number, k: number, n: number, quick: boolean): Entry[] {
@@ -37,12 +52,20 @@ function linearEntriesOf(format: string, m: number, k: number, n: number, quick:
   }
   if (packed === undefined) return [plain]
   const buffers = [
-    { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k, packed.scaled) }, { name: 'w', role: 'in', type: 'u32', elements: packedBytes(params) / 4 },
+    { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k, packed.scaled) },
+    { name: 'w', role: 'in', type: 'u32', elements: packedBytes(params) / 4 },
     { name: 'y', role: 'out', type: 'f32', elements: n * m },
   ] as const
-  return [plain, {
-    ...facts, buffers, kernel: `${format} packed`, arithmetic: 'i8', bytes: buffers.reduce((sum, shape) => sum + bytesOf(shape), 0),
-    aliases: { floats: 'x', bytes: 'w', halves: 'w' },
-    work: (caps) => (caps.dot ? packedLinear(caps, params) : undefined),
-  }]
+  return [
+    plain,
+    {
+      ...facts,
+      buffers,
+      kernel: `${format} packed`,
+      arithmetic: 'i8',
+      bytes: buffers.reduce((sum, shape) => sum + bytesOf(shape), 0),
+      aliases: { floats: 'x', bytes: 'w', halves: 'w' },
+      work: (caps) => (caps.dot ? packedLinear(caps, params) : undefined),
+    },
+  ]
 }

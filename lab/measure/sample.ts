@@ -36,7 +36,11 @@ interface Ready {
 }
 
 /** Units per second of the limits, seen in the samples of one entry. */
-export interface Seen { readonly read: number; readonly peak: number | undefined; readonly arithmetic: Arithmetic }
+export interface Seen {
+  readonly read: number
+  readonly peak: number | undefined
+  readonly arithmetic: Arithmetic
+}
 
 export class Sampler {
   readonly #device: Device
@@ -65,7 +69,10 @@ export class Sampler {
     if (ready === undefined) return undefined
     const peakEntry = peakLimit(entry.arithmetic, this.#device.caps)
     const [read, peak] = [await this.#limit(this.#read), await this.#limit(peakEntry)]
-    const takeLimits = async () => ({ read: this.#read.bytes / (await read!.sample()), peak: peak && peakEntry.operations / (await peak.sample()) })
+    const takeLimits = async () => ({
+      read: this.#read.bytes / (await read!.sample()),
+      peak: peak && peakEntry.operations / (await peak.sample()),
+    })
     const limits = [await takeLimits()]
     const times: number[] = []
     for (let round = 0; round < rounds; round++) {
@@ -73,17 +80,29 @@ export class Sampler {
       limits.push(await takeLimits())
     }
     ready.free()
-    const share = (rate: number, of: (at: number) => number): number => median(times.map((time, i) => rate / time / ((of(i) + of(i + 1)) / 2)))
-    this.seen.push({ read: median(limits.map((each) => each.read)), peak: peak && median(limits.map((each) => each.peak!)), arithmetic: entry.arithmetic })
+    const share = (rate: number, of: (at: number) => number): number =>
+      median(times.map((time, i) => rate / time / ((of(i) + of(i + 1)) / 2)))
+    this.seen.push({
+      read: median(limits.map((each) => each.read)),
+      peak: peak && median(limits.map((each) => each.peak!)),
+      arithmetic: entry.arithmetic,
+    })
     const { kernel, shape, bytes, operations, arithmetic } = entry
     return {
-      kernel, shape, bytes, operations, arithmetic, seconds: median(times), noise: (quantile(times, 0.75) - quantile(times, 0.25)) / median(times),
-      ofReads: share(bytes, (i) => limits[i]!.read), ofPeak: peak && share(operations, (i) => limits[i]!.peak!),
+      kernel,
+      shape,
+      bytes,
+      operations,
+      arithmetic,
+      seconds: median(times),
+      noise: (quantile(times, 0.75) - quantile(times, 0.25)) / median(times),
+      ofReads: share(bytes, (i) => limits[i]!.read),
+      ofPeak: peak && share(operations, (i) => limits[i]!.peak!),
     }
   }
 
   async #limit(entry: Entry): Promise<Ready | undefined> {
-    const known = this.#limits.get(entry.kernel) ?? await this.#prepare(entry)
+    const known = this.#limits.get(entry.kernel) ?? (await this.#prepare(entry))
     if (known !== undefined) this.#limits.set(entry.kernel, known)
     return known
   }
@@ -97,7 +116,8 @@ export class Sampler {
     const stride = entry.buffers.filter(({ name }) => cold.has(name)).reduce((sum, shape) => sum + align(bytesOf(shape)), 0)
     if (work === undefined || stride > this.#arena.bytes) return undefined
     const hot = new Map<string, Range>()
-    for (const shape of entry.buffers) if (!cold.has(shape.name)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), entry.inputs?.[shape.name]) })
+    for (const shape of entry.buffers)
+      if (!cold.has(shape.name)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), entry.inputs?.[shape.name]) })
     for (const [name, bytes] of Object.entries(work.scratch ?? {})) hot.set(name, { buffer: await this.#place(bytes) })
     const programs = await Promise.all(work.launches.map(({ kernel }) => this.#device.compile(kernel)))
     /** Every run reads its cold buffers elsewhere, until the arena ends. */
@@ -110,7 +130,10 @@ export class Sampler {
         offset += align(bytesOf(shape))
       }
       return work.launches.map(({ kernel, uniforms, grid }, i) => ({
-        kind: 'dispatch', program: programs[i]!, grid, uniforms: packUniforms(kernel, uniforms),
+        kind: 'dispatch',
+        program: programs[i]!,
+        grid,
+        uniforms: packUniforms(kernel, uniforms),
         buffers: buffersOf(kernel).map(({ name }) => ranges.get(entry.aliases?.[name] ?? name)!),
       }))
     }
@@ -134,7 +157,10 @@ export class Sampler {
 }
 
 /** Records so many runs that a sample of them lasts long enough. One run alone is mostly its submission, so that is guessed twice. */
-async function repeatLongEnough(device: Device, commandsOf: (run: number) => Command[]): Promise<{ sample(): Promise<number>; dispose(): void }> {
+async function repeatLongEnough(
+  device: Device,
+  commandsOf: (run: number) => Command[],
+): Promise<{ sample(): Promise<number>; dispose(): void }> {
   const repeat = (repeats: number) => {
     const recording = device.record(Array.from({ length: repeats }, (_, run) => commandsOf(run)).flat())
     const sample = async (): Promise<number> => {

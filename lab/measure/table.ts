@@ -14,13 +14,21 @@ export function printTable(rows: readonly (readonly string[])[], left = 1): void
 
 /** Each kernel beside what the machine could do in the same moments, then those that are far from it. */
 export function printRows(rows: readonly Row[]): void {
-  printTable([
-    ['kernel', 'shape', 'time', 'noise', 'GB/s', 'of reads', 'G ops/s', 'of peak', 'kind'],
-    ...rows.map(({ kernel, shape, seconds, noise, bytes, operations, ofReads, ofPeak, arithmetic }) => [
-      kernel, shape, duration(seconds), percent(noise), giga(bytes / seconds), percent(ofReads),
-      ...(operations === 0 ? ['-', '-', ''] : [giga(operations / seconds), ofPeak === undefined ? '-' : percent(ofPeak), arithmetic]),
-    ]),
-  ], 2)
+  printTable(
+    [
+      ['kernel', 'shape', 'time', 'noise', 'GB/s', 'of reads', 'G ops/s', 'of peak', 'kind'],
+      ...rows.map(({ kernel, shape, seconds, noise, bytes, operations, ofReads, ofPeak, arithmetic }) => [
+        kernel,
+        shape,
+        duration(seconds),
+        percent(noise),
+        giga(bytes / seconds),
+        percent(ofReads),
+        ...(operations === 0 ? ['-', '-', ''] : [giga(operations / seconds), ofPeak === undefined ? '-' : percent(ofPeak), arithmetic]),
+      ]),
+    ],
+    2,
+  )
   const far = [...new Set(rows.map(({ kernel }) => kernel))].flatMap((name) => {
     const own = rows.filter(({ kernel }) => kernel === name)
     const below = own.filter(({ ofReads, ofPeak = 0 }) => Math.max(ofReads, ofPeak) < FAR)

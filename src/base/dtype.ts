@@ -19,7 +19,15 @@ export const SCALARS = ['f32', 'f16', 'i32', 'u32', 'bool'] as const satisfies r
 
 /** Bytes of one element in memory. */
 export const SCALAR_BYTES = {
-  f32: 4, f16: 2, i32: 4, u32: 4, bool: 1, i8: 1, u8: 1, i16: 2, u16: 2,
+  f32: 4,
+  f16: 2,
+  i32: 4,
+  u32: 4,
+  bool: 1,
+  i8: 1,
+  u8: 1,
+  i16: 2,
+  u16: 2,
 } as const satisfies Record<Scalar | Narrow, number>
 
 /** The scalar of a vector or tile type: `f32x4` -> `f32`. */
@@ -62,9 +70,14 @@ export function storageScalar(storage: Storage): Scalar | Narrow {
 /** What a register holds after loading one element: `u8` -> `u32`, `i16` -> `i32`, others unchanged. */
 export function registerOf(storage: Storage): DType {
   switch (storage) {
-    case 'u8': case 'u16': return 'u32'
-    case 'i8': case 'i16': return 'i32'
-    default: return storage
+    case 'u8':
+    case 'u16':
+      return 'u32'
+    case 'i8':
+    case 'i16':
+      return 'i32'
+    default:
+      return storage
   }
 }
 

@@ -8,7 +8,10 @@ import type { Answers, Settings, Side, SideInfo } from './side.ts'
 
 export const OUR_NAME = 'ingot'
 
-export interface OurSide { readonly answers: Answers; close(): Promise<void> }
+export interface OurSide {
+  readonly answers: Answers
+  close(): Promise<void>
+}
 
 export function createAnswers(): OurSide {
   let model: Model | undefined
@@ -62,7 +65,9 @@ export function startHere(): Side {
 
 function loadSettings({ device, threads, chunk }: Settings): Settings {
   return {
-    ...(device === undefined ? {} : { device }), ...(threads === undefined ? {} : { threads }), ...(chunk === undefined ? {} : { chunk }),
+    ...(device === undefined ? {} : { device }),
+    ...(threads === undefined ? {} : { threads }),
+    ...(chunk === undefined ? {} : { chunk }),
   }
 }
 

@@ -26,7 +26,12 @@ export interface Contestant {
   firstToken(run: FirstToken): readonly string[] | undefined
 }
 
-export interface FirstToken { readonly model: string; readonly tokens: readonly number[]; readonly context: number; readonly settings: Settings }
+export interface FirstToken {
+  readonly model: string
+  readonly tokens: readonly number[]
+  readonly context: number
+  readonly settings: Settings
+}
 
 export const PEERS: readonly string[] = ['node-llama-cpp']
 
@@ -48,18 +53,34 @@ export const ingot: Contestant = {
   firstToken({ model, tokens, context, settings: { device, threads } }) {
     if (!isCompiled()) return undefined
     return [
-      LAUNCHER, 'run', model, '--prompt-tokens', tokens.join(','), '--ctx', String(context), '-n', '1', '-t', '0', '--ignore-eos', '--json',
-      ...(device === undefined ? [] : ['--device', device]), ...(threads === undefined ? [] : ['--threads', String(threads)]),
+      LAUNCHER,
+      'run',
+      model,
+      '--prompt-tokens',
+      tokens.join(','),
+      '--ctx',
+      String(context),
+      '-n',
+      '1',
+      '-t',
+      '0',
+      '--ignore-eos',
+      '--json',
+      ...(device === undefined ? [] : ['--device', device]),
+      ...(threads === undefined ? [] : ['--threads', String(threads)]),
     ]
   },
 }
 
 /** A peer by name; refuses one that is not installed, with the line that installs it. */
 export function findPeer(name: string): Contestant {
-  if (!PEERS.includes(name)) throw new IngotError('unknown-name', 'no such peer', { op: 'bench', got: name, wanted: `one of ${PEERS.join(', ')}` })
+  if (!PEERS.includes(name))
+    throw new IngotError('unknown-name', 'no such peer', { op: 'bench', got: name, wanted: `one of ${PEERS.join(', ')}` })
   const at = (file: string): string => fileURLToPath(new URL(file, PEER_FOLDER))
   if (!existsSync(at(`node_modules/${name}/package.json`))) {
-    const install = existsSync(at('package.json')) ? 'npm --prefix bench/peers ci --ignore-scripts' : 'peers are in the repository only, in bench/peers'
+    const install = existsSync(at('package.json'))
+      ? 'npm --prefix bench/peers ci --ignore-scripts'
+      : 'peers are in the repository only, in bench/peers'
     throw new IngotError('bad-argument', `${name} is not installed`, { op: 'bench', hint: `install it with: ${install}` })
   }
   return {
@@ -70,7 +91,13 @@ export function findPeer(name: string): Contestant {
       const batches = kind === 'prefill' ? [512, 128] : [512]
       return counts.flatMap((threads) => batches.flatMap((batch) => [true, false].map((flash) => ({ threads, batch, flash, gpu }))))
     },
-    firstToken: ({ model, tokens, context, settings }) => [at('first-token.js'), model, tokens.join(','), String(context), JSON.stringify(settings)],
+    firstToken: ({ model, tokens, context, settings }) => [
+      at('first-token.js'),
+      model,
+      tokens.join(','),
+      String(context),
+      JSON.stringify(settings),
+    ],
   }
 }
 

@@ -6,11 +6,18 @@ import { IngotError } from '../base/error.ts'
 import type { Contestant, FirstToken } from './contestant.ts'
 import type { Settings } from './side.ts'
 
-export interface Load { readonly ms: number; readonly peakBytes: number }
+export interface Load {
+  readonly ms: number
+  readonly peakBytes: number
+}
 
 /** Loads in a process of its own, reads a prompt, decodes a few tokens. */
 export async function loadFresh(
-  contestant: Contestant, model: { readonly path: string; readonly context: number }, settings: Settings, prompt: readonly number[], signal?: AbortSignal,
+  contestant: Contestant,
+  model: { readonly path: string; readonly context: number },
+  settings: Settings,
+  prompt: readonly number[],
+  signal?: AbortSignal,
 ): Promise<Load> {
   const side = contestant.start(signal)
   try {
@@ -36,13 +43,18 @@ export function timeOutput(name: string, command: string, args: readonly string[
     let said = ''
     let ms: number | undefined
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...(signal === undefined ? {} : { signal }) })
-    child.stdout.on('data', () => { ms ??= performance.now() - begun })
-    child.stderr.setEncoding('utf8').on('data', (text: string) => { said = (said + text).slice(-2000) })
+    child.stdout.on('data', () => {
+      ms ??= performance.now() - begun
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said = (said + text).slice(-2000)
+    })
     child.once('error', reject)
     // Waits for its end, so that the next program has the machine for itself.
     child.once('close', (code) => {
       if (ms !== undefined && code === 0) resolve(ms)
-      else reject(new IngotError('device-failed', 'no token came', { op: name, got: said.trim().split('\n').at(-1) || `exit code ${code}` }))
+      else
+        reject(new IngotError('device-failed', 'no token came', { op: name, got: said.trim().split('\n').at(-1) || `exit code ${code}` }))
     })
   })
 }

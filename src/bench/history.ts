@@ -6,9 +6,16 @@ import { basename } from 'node:path'
 import { IngotError } from '../base/error.ts'
 import { type Measure, type Report, align, findAgainstPeer, findDifference, showSamples } from './report.ts'
 
-export interface HistoryEntry extends Report { readonly title?: string; readonly comment?: string }
+export interface HistoryEntry extends Report {
+  readonly title?: string
+  readonly comment?: string
+}
 
-export async function saveReport(path: string, report: Report, label: { readonly title?: string; readonly comment?: string }): Promise<void> {
+export async function saveReport(
+  path: string,
+  report: Report,
+  label: { readonly title?: string; readonly comment?: string },
+): Promise<void> {
   // A path of this machine is nobody else's business: the name of the file is enough to tell models apart.
   const entry: HistoryEntry = { ...label, ...report, model: { ...report.model, path: basename(report.model.path) } }
   await appendFile(path, `${JSON.stringify(entry)}\n`)
@@ -27,7 +34,13 @@ function parseEntry(line: string, where: string): HistoryEntry {
     throw new IngotError('bad-file', 'not a line of JSON', { op: 'bench', got: where, cause })
   }
   const entry = found as Partial<HistoryEntry> | null
-  if (typeof entry !== 'object' || !Array.isArray(entry?.measures) || !Array.isArray(entry.sides) || entry.model === undefined || entry.machine === undefined) {
+  if (
+    typeof entry !== 'object' ||
+    !Array.isArray(entry?.measures) ||
+    !Array.isArray(entry.sides) ||
+    entry.model === undefined ||
+    entry.machine === undefined
+  ) {
     throw new IngotError('bad-file', 'not a saved bench', { op: 'bench', got: where })
   }
   return entry as HistoryEntry
@@ -36,7 +49,7 @@ function parseEntry(line: string, where: string): HistoryEntry {
 /** Before and after, for every model that was measured at least once. */
 export function showHistory(entries: readonly HistoryEntry[]): string {
   const groups = new Map<string, HistoryEntry[]>()
-  for (const entry of entries) groups.set(keyOf(entry), [...groups.get(keyOf(entry)) ?? [], entry])
+  for (const entry of entries) groups.set(keyOf(entry), [...(groups.get(keyOf(entry)) ?? []), entry])
   return [...groups.values()].map(showGroup).join('\n')
 }
 
@@ -51,7 +64,9 @@ function showGroup(group: readonly HistoryEntry[]): string {
   const before = group.at(-2)
   const lines = [
     `${after.model.path} on ${after.sides[0]?.device ?? 'unknown'}: ${group.length} bench${group.length === 1 ? '' : 'es'}; ${after.machine.cpu}`,
-    ...(before === undefined ? [] : [`before: ${labelOf(before)}`]), `after: ${labelOf(after)}`, '',
+    ...(before === undefined ? [] : [`before: ${labelOf(before)}`]),
+    `after: ${labelOf(after)}`,
+    '',
     ...align([['', 'before', 'after', 'change', ''], ...after.measures.map((measure) => rowOf(measure, after, before))]),
   ]
   return `${lines.join('\n')}\n`

@@ -3,12 +3,21 @@
 import { arch, availableParallelism, cpus, platform, totalmem } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 
-export interface Machine { readonly cpu: string; readonly cores: number; readonly memoryBytes: number; readonly system: string; readonly node: string }
+export interface Machine {
+  readonly cpu: string
+  readonly cores: number
+  readonly memoryBytes: number
+  readonly system: string
+  readonly node: string
+}
 
 export function describeMachine(): Machine {
   return {
-    cpu: cpus()[0]?.model.trim() ?? 'unknown', cores: availableParallelism(), memoryBytes: totalmem(),
-    system: `${platform()} ${arch()}`, node: process.versions.node,
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: availableParallelism(),
+    memoryBytes: totalmem(),
+    system: `${platform()} ${arch()}`,
+    node: process.versions.node,
   }
 }
 

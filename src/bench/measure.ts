@@ -5,7 +5,10 @@ import type { Settings, Side } from './side.ts'
 import { median } from './statistics.ts'
 import { type Effort, type Workload, promptFor } from './workload.ts'
 
-export interface Source { readonly vocabulary: number; readonly seed: number }
+export interface Source {
+  readonly vocabulary: number
+  readonly seed: number
+}
 
 export interface Sample {
   readonly tokensPerSecond: number
@@ -17,7 +20,11 @@ const ENOUGH = 3 // samples, where time runs out
 
 /** One warm-up for each side, then samples in turns. */
 export async function sampleInTurns(
-  sides: readonly Side[], work: Workload, effort: Pick<Effort, 'samples' | 'sampleMs' | 'workloadMs'>, source: Source, tick: () => void = () => {},
+  sides: readonly Side[],
+  work: Workload,
+  effort: Pick<Effort, 'samples' | 'sampleMs' | 'workloadMs'>,
+  source: Source,
+  tick: () => void = () => {},
 ): Promise<Sample[][]> {
   const prompt = promptFor(work, source.vocabulary, source.seed)
   const begun = performance.now()
@@ -51,7 +58,7 @@ async function takeSample(side: Side, work: Workload, prompt: readonly number[],
 
 async function run(side: Side, work: Workload, prompt: readonly number[]): Promise<{ ms: number; tokens: readonly number[] }> {
   if (work.kind === 'decode') return side.ask('decode', { tokens: prompt, count: work.count })
-  return { ...await side.ask('prefill', { tokens: prompt }), tokens: [] }
+  return { ...(await side.ask('prefill', { tokens: prompt })), tokens: [] }
 }
 
 function tokenCount(work: Workload): number {
@@ -65,7 +72,11 @@ const HOPELESS = 2
 
 /** The settings that a side is fastest with, over all probes together (geometric mean). Leaves the side open with some of them. */
 export async function findBest(
-  side: Side, candidates: readonly Settings[], probes: readonly Workload[], model: { readonly path: string; readonly context: number }, source: Source,
+  side: Side,
+  candidates: readonly Settings[],
+  probes: readonly Workload[],
+  model: { readonly path: string; readonly context: number },
+  source: Source,
   tick: () => void = () => {},
 ): Promise<Settings> {
   const [first = {}, ...others] = candidates

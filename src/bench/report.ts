@@ -39,7 +39,9 @@ export interface Report {
 /** With this share of the machine in use by others, threads that wait for each other wait long, and not on both sides alike. */
 const BUSY = 0.1
 
-export interface Finding extends Omit<Comparison, 'verdict'> { readonly verdict: Comparison['verdict'] | 'machine busy' }
+export interface Finding extends Omit<Comparison, 'verdict'> {
+  readonly verdict: Comparison['verdict'] | 'machine busy'
+}
 
 /** More tokens per second are better; less time and memory are. On a busy machine nothing is. */
 export function findDifference(unit: Measure['unit'], first: readonly number[], second: readonly number[], busy: number): Finding {
@@ -74,7 +76,12 @@ export function showReport(report: Report): string {
     const cells = [measure.name, showSamples(measure.ours, measure.unit)]
     if (peer === undefined) return cells
     const found = findAgainstPeer(measure, report.busy)
-    return [...cells, measure.peer === undefined ? '' : showSamples(measure.peer, measure.unit), found?.ratio.toFixed(2) ?? '', wordFor(measure.unit, found)]
+    return [
+      ...cells,
+      measure.peer === undefined ? '' : showSamples(measure.peer, measure.unit),
+      found?.ratio.toFixed(2) ?? '',
+      wordFor(measure.unit, found),
+    ]
   })
   const lines = [
     `${basename(model.path)}: ${model.name}, ${showSize(model.bytes)}; random tokens of seed ${report.seed}, context ${report.context}`,
@@ -85,11 +92,19 @@ export function showReport(report: Report): string {
     '',
     `output ${output.hash}${output.agree === undefined ? '' : `; the first ${output.agree} of ${output.of} tokens are the same on both sides`}`,
   ]
-  if (left.length > 0) lines.push(`left out, because the context of the model is ${model.trainedContext}: ${left.join(', ')} (--ctx allows more)`)
-  for (const { name, idle: { cpuMs, ms } } of peer === undefined ? [] : sides) {
-    if (ms > TOO_SHORT && cpuMs > RESTLESS * ms) lines.push(`warning: ${name} used ${percent(cpuMs / ms)} of a core while it waited, which slows the other side`)
+  if (left.length > 0)
+    lines.push(`left out, because the context of the model is ${model.trainedContext}: ${left.join(', ')} (--ctx allows more)`)
+  for (const {
+    name,
+    idle: { cpuMs, ms },
+  } of peer === undefined ? [] : sides) {
+    if (ms > TOO_SHORT && cpuMs > RESTLESS * ms)
+      lines.push(`warning: ${name} used ${percent(cpuMs / ms)} of a core while it waited, which slows the other side`)
   }
-  if (report.busy > BUSY) lines.push(`warning: other programs used ${percent(report.busy)} of the machine, so no difference counts; measure again when it is quiet`)
+  if (report.busy > BUSY)
+    lines.push(
+      `warning: other programs used ${percent(report.busy)} of the machine, so no difference counts; measure again when it is quiet`,
+    )
   return `${lines.join('\n')}\n`
 }
 
@@ -102,9 +117,13 @@ function showSide({ name, version, device, detail, settings: { prefill, decode }
 function showSettings(settings: Settings = {}): string {
   const { threads, chunk, batch, flash } = settings
   return [
-    threads === undefined ? '' : `${threads} thread${threads === 1 ? '' : 's'}`, chunk === undefined ? '' : `chunk ${chunk}`,
-    batch === undefined ? '' : `batch ${batch}`, flash === undefined ? '' : `flash attention ${flash ? 'on' : 'off'}`,
-  ].filter((part) => part !== '').join(', ')
+    threads === undefined ? '' : `${threads} thread${threads === 1 ? '' : 's'}`,
+    chunk === undefined ? '' : `chunk ${chunk}`,
+    batch === undefined ? '' : `batch ${batch}`,
+    flash === undefined ? '' : `flash attention ${flash ? 'on' : 'off'}`,
+  ]
+    .filter((part) => part !== '')
+    .join(', ')
 }
 
 function percent(share: number): string {
@@ -128,7 +147,9 @@ export function showSamples(samples: readonly number[], unit: Measure['unit']): 
 
 export function showValue(value: number, unit: Measure['unit']): string {
   if (unit === 'bytes') return showSize(value)
-  return unit === 'ms' && value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${value >= 100 ? Math.round(value) : value.toPrecision(3)} ${unit}`
+  return unit === 'ms' && value >= 10_000
+    ? `${(value / 1000).toFixed(1)} s`
+    : `${value >= 100 ? Math.round(value) : value.toPrecision(3)} ${unit}`
 }
 
 function showSize(bytes: number): string {

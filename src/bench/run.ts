@@ -34,16 +34,21 @@ const START_CONTEXT = 512
 export async function runBench(path: string, contestants: readonly Contestant[], options: BenchOptions): Promise<Report> {
   const file = await readFacts(path)
   const plan = planWorkloads(options.effort, options.context ?? file.trained)
-  if (plan.fits.length === 0) throw new IngotError('too-large', 'nothing fits the context', { op: 'bench', got: file.trained, hint: 'give --ctx' })
+  if (plan.fits.length === 0)
+    throw new IngotError('too-large', 'nothing fits the context', { op: 'bench', got: file.trained, hint: 'give --ctx' })
   const bench = new Bench({ path, context: Math.max(...plan.fits.map(lengthOf)) }, file.vocabulary, plan.fits, contestants, options)
   const before = await lookAround(LOOK_MS)
   const { sides, measures, tokens } = await bench.run()
   const busy = Math.max(before, bench.busy, await lookAround(LOOK_MS))
   return {
     date: new Date().toISOString(),
-    machine: describeMachine(), busy,
+    machine: describeMachine(),
+    busy,
     model: { path, name: file.name, bytes: file.bytes, trainedContext: file.trained },
-    seed: options.seed, context: bench.context, sides, measures,
+    seed: options.seed,
+    context: bench.context,
+    sides,
+    measures,
     output: { hash: createHash('sha256').update(tokens[0].join(',')).digest('hex').slice(0, 12), ...agreement(tokens) },
     left: plan.misses.map(nameOf),
   }
@@ -63,7 +68,11 @@ class Bench {
   readonly #tokens: (readonly number[])[] = []
 
   constructor(
-    model: { path: string; context: number }, vocabulary: number, work: readonly Workload[], contestants: readonly Contestant[], options: BenchOptions,
+    model: { path: string; context: number },
+    vocabulary: number,
+    work: readonly Workload[],
+    contestants: readonly Contestant[],
+    options: BenchOptions,
   ) {
     this.#model = model
     this.#source = { vocabulary, seed: options.seed }
@@ -72,9 +81,13 @@ class Bench {
     this.#options = options
   }
 
-  get context(): number { return this.#model.context }
+  get context(): number {
+    return this.#model.context
+  }
   /** the largest share of the machine that others used while samples were taken */
-  get busy(): number { return this.#busy }
+  get busy(): number {
+    return this.#busy
+  }
 
   async run(): Promise<{ sides: SideReport[]; measures: Measure[]; tokens: [readonly number[], ...(readonly number[])[]] }> {
     const sides = this.#contestants.map((contestant) => contestant.start(this.#options.signal))
@@ -133,18 +146,33 @@ class Bench {
       const others = watchOthers(() => sides.reduce((sum, side) => sum + side.cpuMs, 0))
       const samples = await sampleInTurns(sides, work, effort, this.#source, () => this.#tell(nameOf(work), ++taken, total))
       this.#busy = Math.max(this.#busy, others())
-      this.#add(nameOf(work), 'tok/s', samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond)))
+      this.#add(
+        nameOf(work),
+        'tok/s',
+        samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond)),
+      )
       if (kind === 'decode' && this.#tokens.length === 0) this.#tokens.push(...samples.map((each: Sample[]) => each[0]?.tokens ?? []))
     }
   }
 
   async #measureFresh(sides: readonly SideReport[]): Promise<void> {
-    const { effort: { loads, starts }, signal } = this.#options
+    const {
+      effort: { loads, starts },
+      signal,
+    } = this.#options
     const settingsOf = (i: number): Settings => sides[i]?.settings.decode ?? sides[i]?.settings.prefill ?? {}
     const prompt = randomTokens(Math.min(PROBE_PREFILL, this.context - 1), this.#source.vocabulary, this.#source.seed)
     const loaded = await this.#inTurns('load', loads, (contestant, i) => loadFresh(contestant, this.#model, settingsOf(i), prompt, signal))
-    this.#add('load', 'ms', loaded.map((each) => each.map(({ ms }) => ms)))
-    this.#add('peak memory', 'bytes', loaded.map((each) => each.map(({ peakBytes }) => peakBytes)))
+    this.#add(
+      'load',
+      'ms',
+      loaded.map((each) => each.map(({ ms }) => ms)),
+    )
+    this.#add(
+      'peak memory',
+      'bytes',
+      loaded.map((each) => each.map(({ peakBytes }) => peakBytes)),
+    )
     const tokens = prompt.slice(0, START_PROMPT)
     const context = Math.min(START_CONTEXT, this.context)
     const once = (contestant: Contestant, i: number): Promise<number | undefined> =>
@@ -180,7 +208,9 @@ class Bench {
 /** Settings are judged by one prompt, or by an empty and a filled context. */
 function probesOf(works: readonly Workload[]): Workload[] {
   const prefill = works.filter((work) => work.kind === 'prefill' && work.tokens <= PROBE_PREFILL).slice(-1)
-  const decode = works.flatMap((work) => (work.kind === 'decode' && work.context <= PROBE_CONTEXT ? { ...work, count: Math.min(work.count, PROBE_COUNT) } : []))
+  const decode = works.flatMap((work) =>
+    work.kind === 'decode' && work.context <= PROBE_CONTEXT ? { ...work, count: Math.min(work.count, PROBE_COUNT) } : [],
+  )
   return [...prefill, ...decode].length === 0 ? works.slice(0, 1) : [...prefill, ...decode]
 }
 

@@ -48,7 +48,10 @@ export type Op = keyof Requests
 export type Answers = { readonly [O in Op]: (request: Requests[O]) => Promise<Replies[O]> }
 
 /** CPU time that a side used while nobody asked it anything: it should be none, or it disturbs the other side. */
-export interface Idle { readonly cpuMs: number; readonly ms: number }
+export interface Idle {
+  readonly cpuMs: number
+  readonly ms: number
+}
 
 export interface Side {
   readonly name: string
@@ -84,24 +87,35 @@ class ChildSide implements Side {
   constructor(name: string, child: ChildProcess) {
     this.name = name
     this.#child = child
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => { this.#said = (this.#said + text).slice(-STDERR_KEPT) })
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#said = (this.#said + text).slice(-STDERR_KEPT)
+    })
     child.on('message', (message) => this.#receive(message as Message))
     this.#gone = new Promise<void>((resolve) => {
-      child.once('error', (error) => { this.#fail(error.message); resolve() })
+      child.once('error', (error) => {
+        this.#fail(error.message)
+        resolve()
+      })
       child.once('exit', () => resolve())
     })
     // After the last of stderr; Node emits it only where the child ends by itself, not after our disconnect().
     child.once('close', (code, by) => this.#fail(`the process ended (${by ?? code})`))
   }
 
-  get idle(): Idle { return this.#idle }
-  get cpuMs(): number { return this.#cpuMs }
+  get idle(): Idle {
+    return this.#idle
+  }
+  get cpuMs(): number {
+    return this.#cpuMs
+  }
 
   async ask<O extends Op>(op: O, request: Requests[O]): Promise<Replies[O]> {
     const id = ++this.#asked
     const message = await new Promise<Message>((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
-      this.#child.send({ ...request, id, op }, (error) => { if (error !== null) this.#fail(error.message) })
+      this.#child.send({ ...request, id, op }, (error) => {
+        if (error !== null) this.#fail(error.message)
+      })
     })
     if ('error' in message) throw new IngotError('device-failed', message.error, { op: this.name })
     this.#cpuMs = message.cpuMs

@@ -55,5 +55,5 @@ export function compare(first: readonly number[], second: readonly number[], bet
   // In both directions alike: twice as fast is as far from equal as half as fast.
   const distance = Math.max(ratio, 1 / ratio) - 1
   if (!(distance > noise)) return { ratio, noise, verdict: 'same within noise' }
-  return { ratio, noise, verdict: (ratio > 1) === (better === 'more') ? 'better' : 'worse' }
+  return { ratio, noise, verdict: ratio > 1 === (better === 'more') ? 'better' : 'worse' }
 }

@@ -25,11 +25,27 @@ export interface Effort {
 }
 
 export const FULL: Effort = {
-  prefill: [16, 128, 512], contexts: [0, 512, 1500], count: 48, samples: 7, sampleMs: 100, workloadMs: 90_000, loads: 3, starts: 7, tune: true,
+  prefill: [16, 128, 512],
+  contexts: [0, 512, 1500],
+  count: 48,
+  samples: 7,
+  sampleMs: 100,
+  workloadMs: 90_000,
+  loads: 3,
+  starts: 7,
+  tune: true,
 }
 
 export const QUICK: Effort = {
-  prefill: [16, 128], contexts: [0], count: 8, samples: 3, sampleMs: 0, workloadMs: 10_000, loads: 1, starts: 0, tune: false,
+  prefill: [16, 128],
+  contexts: [0],
+  count: 8,
+  samples: 3,
+  sampleMs: 0,
+  workloadMs: 10_000,
+  loads: 1,
+  starts: 0,
+  tune: false,
 }
 
 /** What fits a context, and what does not. */

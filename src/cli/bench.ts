@@ -46,7 +46,8 @@ export function define(command: Command): void {
 
 async function bench(path: string | undefined, flags: BenchFlags): Promise<void> {
   if (flags.history !== undefined) return printHistory(path, flags.history, flags.json === true)
-  if (flags.save === undefined && (flags.title ?? flags.comment) !== undefined) throw new Failure('--title and --comment are for a history: give --save file.jsonl')
+  if (flags.save === undefined && (flags.title ?? flags.comment) !== undefined)
+    throw new Failure('--title and --comment are for a history: give --save file.jsonl')
   const model = await checkModelPath('bench', path)
   const contestants = [ingot, ...(flags.against === undefined ? [] : [findPeer(flags.against)])]
   const interruption = watchInterruption()
@@ -54,8 +55,12 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
   const { signal } = interruption
   try {
     const report = await runBench(model, contestants, {
-      effort: flags.quick === true ? QUICK : FULL, seed: flags.seed, choice: defined({ threads: flags.threads, device: flags.device }),
-      ...defined({ context: flags.ctx }), onProgress: progress.update, signal,
+      effort: flags.quick === true ? QUICK : FULL,
+      seed: flags.seed,
+      choice: defined({ threads: flags.threads, device: flags.device }),
+      ...defined({ context: flags.ctx }),
+      onProgress: progress.update,
+      signal,
     })
     progress.end()
     process.stdout.write(flags.json === true ? `${JSON.stringify(toJson(report))}\n` : showReport(report))

@@ -38,18 +38,24 @@ export async function chatOnTerminal(conversation: Conversation, options: Termin
       if (message === undefined) break
       if (message.trim() === '') continue
       screen.muted = true
-      if (!await answer(conversation, message, { output, style, stats })) break
+      if (!(await answer(conversation, message, { output, style, stats }))) break
     }
   } finally {
     await keyboard.close()
   }
 }
 
-interface Look { readonly output: Terminal; readonly style: Style; readonly stats: boolean }
+interface Look {
+  readonly output: Terminal
+  readonly style: Style
+  readonly stats: boolean
+}
 
 /** Answers, or does what a command says; false ends the chat. */
 async function answer(conversation: Conversation, message: string, { output, style, stats }: Look): Promise<boolean> {
-  const write = (text: string): void => { output.write(text) }
+  const write = (text: string): void => {
+    output.write(text)
+  }
   try {
     if (message.startsWith('/') && !message.includes('\n')) {
       const told = await conversation.command(message)
@@ -81,7 +87,9 @@ class Screen extends Writable {
     terminal.on('resize', this.#onResize)
   }
 
-  get columns(): number { return this.terminal.columns ?? 80 }
+  get columns(): number {
+    return this.terminal.columns ?? 80
+  }
 
   override _write(chunk: string, _encoding: BufferEncoding, done: () => void): void {
     if (!this.muted) this.terminal.write(chunk)
@@ -93,7 +101,9 @@ class Screen extends Writable {
     done(error)
   }
 
-  readonly #onResize = (): void => { this.emit('resize') }
+  readonly #onResize = (): void => {
+    this.emit('resize')
+  }
 }
 
 /** Messages from the keyboard, in order; those typed ahead wait. */
@@ -118,11 +128,18 @@ class Keyboard {
     this.#style = style
     this.#history = history
     this.#lines = createInterface({
-      input, output: screen, terminal: true, history: [...history], historySize: MOST_LINES, removeHistoryDuplicates: true,
+      input,
+      output: screen,
+      terminal: true,
+      history: [...history],
+      historySize: MOST_LINES,
+      removeHistoryDuplicates: true,
       completer: completeCommand,
     })
     this.#lines.on('line', (line) => this.#onLine(line))
-    this.#lines.on('history', (lines) => { this.#history = [...lines] })
+    this.#lines.on('history', (lines) => {
+      this.#history = [...lines]
+    })
     this.#lines.on('SIGINT', () => this.#onInterrupt())
     this.#lines.on('close', () => this.#end())
     input.on('keypress', this.#onKey)
@@ -139,7 +156,9 @@ class Keyboard {
     }
     if (this.#ended) return Promise.resolve(undefined)
     this.#show()
-    return new Promise((resolve) => { this.#waiting = resolve })
+    return new Promise((resolve) => {
+      this.#waiting = resolve
+    })
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,15 @@ import { Conversation, QUIT } from './conversation.ts'
 import { Failure } from './failure.ts'
 import { type Interruption, watchInterruption } from './interruption.ts'
 import { MessageReader } from './message.ts'
-import { type ModelFlags, type SampleFlags, addModelOptions, addSampleOptions, checkModelPath, generateOptions, loadWithBar } from './options.ts'
+import {
+  type ModelFlags,
+  type SampleFlags,
+  addModelOptions,
+  addSampleOptions,
+  checkModelPath,
+  generateOptions,
+  loadWithBar,
+} from './options.ts'
 
 interface ChatFlags extends ModelFlags, SampleFlags {
   readonly system?: string
@@ -60,7 +68,7 @@ async function chatOverPipe(conversation: Conversation, { stats }: ChatFlags, { 
     return !signal.aborted
   }
   try {
-    for await (const line of lines) if (!await take(reader.push(line))) return
+    for await (const line of lines) if (!(await take(reader.push(line)))) return
     await take(reader.flush())
   } finally {
     signal.removeEventListener('abort', stop)

@@ -23,7 +23,12 @@ interface CompareFlags extends ModelFlags {
 
 type Resolved = CompareFlags & { readonly threshold: number }
 
-interface Traced { readonly step: string; readonly label: string; readonly shape: readonly number[]; readonly values: Float32Array }
+interface Traced {
+  readonly step: string
+  readonly label: string
+  readonly shape: readonly number[]
+  readonly values: Float32Array
+}
 
 interface Difference {
   /** `prompt`, or which token after it */
@@ -47,7 +52,11 @@ export function define(command: Command): void {
     .option('-p, --prompt <text>', 'the text to run over')
     .option('--prompt-tokens <ids>', 'token ids instead of text: 1,2,3', tokenList)
     .option('--steps <n>', 'single tokens to compute after the prompt', whole({ least: 0, most: 1000 }), 2)
-    .option('--threshold <nmse>', 'normalised mean square error that a tensor may have (default: 1e-4, with quantised weights 5e-3)', decimal({ least: 0 }))
+    .option(
+      '--threshold <nmse>',
+      'normalised mean square error that a tensor may have (default: 1e-4, with quantised weights 5e-3)',
+      decimal({ least: 0 }),
+    )
     .option('--all', 'a line for every tensor')
   addModelOptions(command, { device: false }).option('--json', 'the result as one object').action(compare)
 }
@@ -55,13 +64,14 @@ export function define(command: Command): void {
 function devicePair(text: string): readonly [string, string] {
   const names = text.split(',').map((name) => name.trim())
   const [first, second] = names
-  if (names.length !== 2 || first === undefined || second === undefined) throw new InvalidArgumentError('It must be two devices: cpu,webgpu.')
+  if (names.length !== 2 || first === undefined || second === undefined)
+    throw new InvalidArgumentError('It must be two devices: cpu,webgpu.')
   return [deviceName(first), deviceName(second)]
 }
 
 async function compare(path: string | undefined, given: CompareFlags): Promise<void> {
   const file = await checkModelPath('compare', path)
-  const flags: Resolved = { ...given, threshold: given.threshold ?? await usualThreshold(file) }
+  const flags: Resolved = { ...given, threshold: given.threshold ?? (await usualThreshold(file)) }
   if (flags.prompt !== undefined && flags.promptTokens !== undefined) throw new Failure('--prompt and --prompt-tokens exclude each other')
   const interruption = watchInterruption()
   const { signal } = interruption
@@ -88,7 +98,11 @@ async function usualThreshold(file: string): Promise<number> {
   return [...gguf.tensors.values()].every(({ type }) => FLOATS.has(type)) ? 1e-4 : 5e-3
 }
 
-interface Trace { readonly prompt: readonly number[]; readonly steps: readonly number[]; readonly tensors: readonly Traced[] }
+interface Trace {
+  readonly prompt: readonly number[]
+  readonly steps: readonly number[]
+  readonly tensors: readonly Traced[]
+}
 
 /** Every named tensor of the prompt's pass and of each step. Without given steps, each takes the best token of the one before. */
 async function traceOn(device: string, file: string, flags: CompareFlags, signal: AbortSignal, given?: readonly number[]): Promise<Trace> {
@@ -118,7 +132,9 @@ function promptOf(model: Model, { prompt, promptTokens }: CompareFlags): readonl
 
 function best(logits: Float32Array | undefined): number {
   let at = 0
-  logits?.forEach((logit, i) => { if (logit > (logits[at] as number)) at = i })
+  logits?.forEach((logit, i) => {
+    if (logit > (logits[at] as number)) at = i
+  })
   return at
 }
 
@@ -139,8 +155,13 @@ function summary(flags: Resolved, promptTokens: number, found: readonly Differen
   const finite = (each: Difference): object => ({ ...each, nmse: Number.isFinite(each.nmse) ? each.nmse : null })
   const first = found.find((each) => each.differs)
   return {
-    devices: flags.devices, threshold: flags.threshold, promptTokens, steps: flags.steps, compared: found.length,
-    first: first === undefined ? null : finite(first), ...(flags.all === true ? { tensors: found.map(finite) } : {}),
+    devices: flags.devices,
+    threshold: flags.threshold,
+    promptTokens,
+    steps: flags.steps,
+    compared: found.length,
+    first: first === undefined ? null : finite(first),
+    ...(flags.all === true ? { tensors: found.map(finite) } : {}),
   }
 }
 
@@ -149,15 +170,19 @@ function describe({ devices: [first, second], all, threshold }: Resolved, found:
   const wide = (pick: (each: Difference) => string): number => Math.max(...found.map((each) => pick(each).length))
   const [steps, names, shapes] = [wide(({ step }) => step), wide(({ tensor }) => tensor), wide(({ shape }) => shape.join(' x '))]
   const rows = found.map((each) => {
-    const line = `${each.step.padEnd(steps)}  ${each.tensor.padEnd(names)}  ${each.shape.join(' x ').padEnd(shapes)}  ` +
+    const line =
+      `${each.step.padEnd(steps)}  ${each.tensor.padEnd(names)}  ${each.shape.join(' x ').padEnd(shapes)}  ` +
       `NMSE ${each.nmse.toExponential(1).padStart(8)}  worst ${each.maxError.toExponential(1)}`
     return each.differs ? style.red(`${line}  differs`) : line
   })
   const worst = found.reduce((most, each) => Math.max(most, each.nmse), 0)
   const bad = found.find((each) => each.differs)
-  const verdict = bad === undefined
-    ? style.green(`none of ${found.length} tensors differs between ${first} and ${second}: NMSE at most ${worst.toExponential(1)}, allowed ${threshold}`)
-    : `first to differ between ${first} and ${second}: ${style.bold(bad.tensor)} (${bad.step}, ${bad.shape.join(' x ')}): ` +
-      `NMSE ${bad.nmse.toExponential(1)}, allowed ${threshold}; worst error ${bad.maxError.toExponential(1)}`
+  const verdict =
+    bad === undefined
+      ? style.green(
+          `none of ${found.length} tensors differs between ${first} and ${second}: NMSE at most ${worst.toExponential(1)}, allowed ${threshold}`,
+        )
+      : `first to differ between ${first} and ${second}: ${style.bold(bad.tensor)} (${bad.step}, ${bad.shape.join(' x ')}): ` +
+        `NMSE ${bad.nmse.toExponential(1)}, allowed ${threshold}; worst error ${bad.maxError.toExponential(1)}`
   return `${[...(all === true ? rows : []), verdict].join('\n')}\n`
 }

@@ -20,7 +20,11 @@ export const QUIT = Symbol('quit')
 export const SLASH_COMMANDS: Readonly<Record<string, SlashCommand>> = {
   help: { usage: '/help', about: 'this list', run: () => HELP },
   reset: { usage: '/reset', about: 'forget the conversation, keep the system message', run: (chat) => chat.reset() },
-  system: { usage: '/system TEXT', about: 'set the system message and begin anew; without TEXT, show it', run: (chat, text) => chat.setSystem(text) },
+  system: {
+    usage: '/system TEXT',
+    about: 'set the system message and begin anew; without TEXT, show it',
+    run: (chat, text) => chat.setSystem(text),
+  },
   save: { usage: '/save FILE', about: 'write the conversation as JSON', run: (chat, file) => chat.save(file) },
   load: { usage: '/load FILE', about: 'go on with a saved conversation', run: (chat, file) => chat.load(file) },
   stats: { usage: '/stats', about: 'numbers of the last answer', run: (chat) => chat.describe() },
@@ -47,7 +51,9 @@ export class Conversation {
     if (system !== undefined) this.setSystem(system)
   }
 
-  get messages(): readonly ChatMessage[] { return this.#messages }
+  get messages(): readonly ChatMessage[] {
+    return this.#messages
+  }
 
   /** Answers a message. What was written before it was stopped counts as said; a message that failed does not. */
   async ask(text: string, write: (piece: string) => void): Promise<GenerationResult> {
@@ -103,7 +109,9 @@ export class Conversation {
 
   async load(file: string): Promise<string> {
     if (file === '') throw new Failure('from where? /load FILE')
-    const text = await readFile(file, 'utf8').catch((error: Error) => { throw new Failure(`cannot read ${file}: ${error.message}`) })
+    const text = await readFile(file, 'utf8').catch((error: Error) => {
+      throw new Failure(`cannot read ${file}: ${error.message}`)
+    })
     this.#messages = readMessages(text, file)
     return `loaded ${count(this.#messages.length)} from ${file}`
   }
@@ -122,7 +130,8 @@ function readMessages(text: string, file: string): ChatMessage[] {
     throw new Failure(`${file} is no JSON`)
   }
   const list: unknown = Array.isArray(saved) ? saved : (saved as { messages?: unknown } | null)?.messages
-  if (!Array.isArray(list) || !list.every(isMessage)) throw new Failure(`${file} is no saved conversation: it wants { "messages": [{ "role", "content" }] }`)
+  if (!Array.isArray(list) || !list.every(isMessage))
+    throw new Failure(`${file} is no saved conversation: it wants { "messages": [{ "role", "content" }] }`)
   return list
 }
 

@@ -11,7 +11,11 @@ export interface OneRun {
   readonly grid: readonly [number, number, number]
 }
 
-export async function runOnce(factory: DeviceFactory, kernel: Kernel, { bytes, uniforms, grid }: OneRun): Promise<{ bytes: Uint8Array; ms: number }> {
+export async function runOnce(
+  factory: DeviceFactory,
+  kernel: Kernel,
+  { bytes, uniforms, grid }: OneRun,
+): Promise<{ bytes: Uint8Array; ms: number }> {
   await using device = await factory.open()
   const program = await device.compile(kernel)
   const buffer = device.alloc(bytes)

@@ -28,10 +28,15 @@ export function describeDiagnosis({ verdict, chosen, why, devices }: Diagnosis, 
   const shown = devices.filter(({ name }) => DEVICES.find((line) => line.name === name)?.auto !== 'never')
   const wide = Math.max(...shown.map(({ name }) => name.length))
   const lines = [
-    `${style.bold(style[colour](text))}${chosen === null ? `: ${why}` : `: models run on ${style.bold(chosen)} (${why})`}`, '',
+    `${style.bold(style[colour](text))}${chosen === null ? `: ${why}` : `: models run on ${style.bold(chosen)} (${why})`}`,
+    '',
     ...shown.map((device) => `  ${mark(device, style)} ${device.name.padEnd(wide)}  ${state(device)}`),
   ]
-  const troubles = short ? [] : shown.flatMap(({ name, findings }) => findings.filter(({ status }) => status !== 'ok').map((finding) => trouble(name, finding, style)))
+  const troubles = short
+    ? []
+    : shown.flatMap(({ name, findings }) =>
+        findings.filter(({ status }) => status !== 'ok').map((finding) => trouble(name, finding, style)),
+      )
   return `${[...lines, ...(troubles.length > 0 ? ['', ...troubles] : [])].join('\n')}\n`
 }
 

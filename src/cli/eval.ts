@@ -58,11 +58,15 @@ async function writeLogits(file: string, tokens: readonly number[], flags: EvalF
   const begun = performance.now()
   let bytes = 0
   try {
-    await model.evaluate(tokens, async (logits, from) => {
-      bytes += logits.byteLength
-      await sink.write(new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength))
-      bar.update(from, tokens.length)
-    }, { signal })
+    await model.evaluate(
+      tokens,
+      async (logits, from) => {
+        bytes += logits.byteLength
+        await sink.write(new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength))
+        bar.update(from, tokens.length)
+      },
+      { signal },
+    )
     await sink.finish?.()
   } catch (error) {
     await sink.abort?.().catch(() => {})
@@ -71,7 +75,14 @@ async function writeLogits(file: string, tokens: readonly number[], flags: EvalF
     bar.end()
   }
   if (flags.json !== true) return
-  const summary = { device: model.device.name, tokens: tokens.length, vocabulary: model.vocabulary, out: flags.out, bytes, ms: performance.now() - begun }
+  const summary = {
+    device: model.device.name,
+    tokens: tokens.length,
+    vocabulary: model.vocabulary,
+    out: flags.out,
+    bytes,
+    ms: performance.now() - begun,
+  }
   process.stdout.write(`${JSON.stringify(summary)}\n`)
 }
 
@@ -84,7 +95,9 @@ async function printPerplexity(file: string, text: string, flags: EvalFlags, { s
   } finally {
     bar.end()
   }
-  process.stdout.write(flags.json === true ? `${JSON.stringify({ device: model.device.name, ...result })}\n` : `${describe(model, result)}\n`)
+  process.stdout.write(
+    flags.json === true ? `${JSON.stringify({ device: model.device.name, ...result })}\n` : `${describe(model, result)}\n`,
+  )
 }
 
 function describe(model: Model, { perplexity, tokens, windows, contextLength, ms }: Perplexity): string {

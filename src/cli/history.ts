@@ -16,7 +16,10 @@ export function historyPath(): string {
 export async function readHistory(path = historyPath()): Promise<string[]> {
   const text = await readFile(path, 'utf8').catch(() => '')
   if (text.length > MOST_BYTES) return []
-  return text.split('\n').filter((line) => line !== '').slice(0, MOST_LINES)
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .slice(0, MOST_LINES)
 }
 
 /** Two chats at once may lose each other's lines, never the file. */

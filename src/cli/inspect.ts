@@ -9,7 +9,10 @@ import { whole } from './number.ts'
 import { checkFile } from './options.ts'
 import { type Style, showBytes, styleFor } from './terminal.ts'
 
-interface InspectFlags { readonly ctx?: number; readonly json?: true }
+interface InspectFlags {
+  readonly ctx?: number
+  readonly json?: true
+}
 
 interface Room {
   readonly totalBytes: number
@@ -32,11 +35,17 @@ async function inspect(file: string, { ctx, json }: InspectFlags): Promise<void>
   const facts = describeModel(gguf, ctx)
   const room = facts.memory === null ? null : roomFor(facts.memory)
   if (json !== true) return void process.stdout.write(`${describe(gguf, facts, room, styleFor(process.stdout)).join('\n')}\n`)
-  process.stdout.write(`${JSON.stringify({
-    files: gguf.files.map(({ name, size }) => ({ name, bytes: size })), version: gguf.version, alignment: gguf.alignment, ...facts, here: room,
-    metadata: Object.fromEntries([...gguf.metadata].map(([key, meta]) => [key, { type: describeMeta(meta), value: plain(meta) }])),
-    tensors: [...gguf.tensors.values()].map(({ file: { name: own }, ...tensor }) => ({ ...tensor, file: own })),
-  })}\n`)
+  process.stdout.write(
+    `${JSON.stringify({
+      files: gguf.files.map(({ name, size }) => ({ name, bytes: size })),
+      version: gguf.version,
+      alignment: gguf.alignment,
+      ...facts,
+      here: room,
+      metadata: Object.fromEntries([...gguf.metadata].map(([key, meta]) => [key, { type: describeMeta(meta), value: plain(meta) }])),
+      tensors: [...gguf.tensors.values()].map(({ file: { name: own }, ...tensor }) => ({ ...tensor, file: own })),
+    })}\n`,
+  )
 }
 
 function roomFor({ totalBytes }: MemoryNeed): Room {
@@ -62,31 +71,62 @@ function describe(gguf: Gguf, facts: ModelFacts, room: Room | null, style: Style
   const parts = gguf.files.length > 1 ? ` in ${gguf.files.length} files` : ''
   return [
     `${style.bold(facts.name)}: ${showCount(facts.parameters)} parameters, ${showBytes(size)}${parts}, GGUF ${gguf.version}`,
-    '', style.dim(`metadata (${gguf.metadata.size})`), ...table([...gguf.metadata].map(([key, meta]) => [key, describeMeta(meta), brief(meta)])),
-    '', style.dim(`tensors (${gguf.tensors.size})`),
-    ...table([...gguf.tensors.values()].map(({ name, type, dims, bytes }) => [name, type, dims.join(' x '), showBytes(bytes)]), [3]),
-    '', style.dim('formats'),
-    ...table(facts.formats.map(({ type, tensors, parameters, bytes, supported }) =>
-      [type, `${tensors} tensor${tensors === 1 ? '' : 's'}`, showCount(parameters), showBytes(bytes), supported ? '' : style.red('not supported')]), [1, 2, 3]),
-    '', ...table(summary(facts, room, style)),
+    '',
+    style.dim(`metadata (${gguf.metadata.size})`),
+    ...table([...gguf.metadata].map(([key, meta]) => [key, describeMeta(meta), brief(meta)])),
+    '',
+    style.dim(`tensors (${gguf.tensors.size})`),
+    ...table(
+      [...gguf.tensors.values()].map(({ name, type, dims, bytes }) => [name, type, dims.join(' x '), showBytes(bytes)]),
+      [3],
+    ),
+    '',
+    style.dim('formats'),
+    ...table(
+      facts.formats.map(({ type, tensors, parameters, bytes, supported }) => [
+        type,
+        `${tensors} tensor${tensors === 1 ? '' : 's'}`,
+        showCount(parameters),
+        showBytes(bytes),
+        supported ? '' : style.red('not supported'),
+      ]),
+      [1, 2, 3],
+    ),
+    '',
+    ...table(summary(facts, room, style)),
   ]
 }
 
-function summary({ architecture, tokenizer, chatTemplate, memory, contextTrained }: ModelFacts, room: Room | null, style: Style): string[][] {
+function summary(
+  { architecture, tokenizer, chatTemplate, memory, contextTrained }: ModelFacts,
+  room: Room | null,
+  style: Style,
+): string[][] {
   const split = tokenizer.pre === null ? '' : `, split as ${tokenizer.pre}`
   const rows = [
-    ['architecture', `${architecture.name}, ${architecture.supported ? style.green('supported') : style.red(`not supported; known: ${architecture.known.join(', ')}`)}`],
+    [
+      'architecture',
+      `${architecture.name}, ${architecture.supported ? style.green('supported') : style.red(`not supported; known: ${architecture.known.join(', ')}`)}`,
+    ],
     ['tokenizer', tokenizer.kind === null ? 'none: it runs on token ids' : `${tokenizer.kind}, ${tokenizer.tokens} tokens${split}`],
     ['chat template', chatTemplate ? 'yes' : 'no'],
   ]
   if (memory === null || room === null) return rows
   const { contextLength, weightBytes, cacheBytes, scratchBytes, totalBytes } = memory
   const trained = contextTrained === null ? '' : ` (trained for ${contextTrained})`
-  const fits = room.fits === 'yes' ? style.green('fits here') : room.fits === 'no' ? style.red('does not fit here') : style.yellow('fits here when other programs end')
+  const fits =
+    room.fits === 'yes'
+      ? style.green('fits here')
+      : room.fits === 'no'
+        ? style.red('does not fit here')
+        : style.yellow('fits here when other programs end')
   return [
     ...rows,
-    ['memory', `${showBytes(totalBytes)} for ${contextLength} tokens${trained}: ` +
-      `weights ${showBytes(weightBytes)}, cache ${showBytes(cacheBytes)} (f16), scratch about ${showBytes(scratchBytes)}`],
+    [
+      'memory',
+      `${showBytes(totalBytes)} for ${contextLength} tokens${trained}: ` +
+        `weights ${showBytes(weightBytes)}, cache ${showBytes(cacheBytes)} (f16), scratch about ${showBytes(scratchBytes)}`,
+    ],
     ['here', `${fits}: ${showBytes(room.freeBytes)} of ${showBytes(room.totalBytes)} free`],
     ...memory.notes.map((note) => ['note', note]),
   ]
@@ -100,8 +140,10 @@ function brief(meta: MetaValue): string {
   if (meta.type === 'string') return shorten(meta.value)
   if (meta.type === 'f32') return String(Number(meta.value.toPrecision(7)))
   if (meta.type !== 'array') return String(meta.value)
-  const items = Array.from((meta.value as ArrayLike<unknown>), (item) => item).slice(0, ITEMS_SHOWN)
-  const shown = items.map((item) => (typeof item === 'string' ? JSON.stringify(shorten(item)) : typeof item === 'object' ? '[...]' : String(item)))
+  const items = Array.from(meta.value as ArrayLike<unknown>, (item) => item).slice(0, ITEMS_SHOWN)
+  const shown = items.map((item) =>
+    typeof item === 'string' ? JSON.stringify(shorten(item)) : typeof item === 'object' ? '[...]' : String(item),
+  )
   return meta.value.length > ITEMS_SHOWN ? `[${shown.join(', ')}, ... ${meta.value.length} in all]` : `[${shown.join(', ')}]`
 }
 
@@ -119,6 +161,11 @@ function table(rows: readonly (readonly string[])[], right: readonly number[] = 
 }
 
 function showCount(count: number): string {
-  for (const [unit, size] of [['B', 1e9], ['M', 1e6], ['K', 1e3]] as const) if (count >= size) return `${(count / size).toFixed(count >= 100 * size ? 0 : 2)} ${unit}`
+  for (const [unit, size] of [
+    ['B', 1e9],
+    ['M', 1e6],
+    ['K', 1e3],
+  ] as const)
+    if (count >= size) return `${(count / size).toFixed(count >= 100 * size ? 0 : 2)} ${unit}`
   return String(count)
 }

@@ -55,13 +55,20 @@ function run(name: string | undefined, flags: KernelFlags): void {
 }
 
 function names(): string {
-  return kernelRecords().map(({ name }) => name).join(', ')
+  return kernelRecords()
+    .map(({ name }) => name)
+    .join(', ')
 }
 
 function list(json: boolean): void {
   const records = kernelRecords()
   if (json) {
-    const entries = records.map(({ name, about, cases, buffers }) => ({ name, about, example: cases[0] ?? {}, buffers: cases[0] === undefined ? [] : buffers(cases[0]) }))
+    const entries = records.map(({ name, about, cases, buffers }) => ({
+      name,
+      about,
+      example: cases[0] ?? {},
+      buffers: cases[0] === undefined ? [] : buffers(cases[0]),
+    }))
     return void process.stdout.write(`${JSON.stringify(entries)}\n`)
   }
   const style = styleFor(process.stdout)
@@ -76,7 +83,9 @@ function sourceOf(record: KernelRecord, params: object, target: TargetName, caps
     return emitSource(target, [...new Map(kernels.map((kernel) => [hashKernel(kernel), kernel])).values()], caps)
   } catch (error) {
     // Parameters and caps came from the command line; whatever is wrong with them is the user's to correct.
-    throw new Failure(`${record.name} cannot be built from ${JSON.stringify(params)}: ${isIngotError(error) ? error.message : String(error)}`)
+    throw new Failure(
+      `${record.name} cannot be built from ${JSON.stringify(params)}: ${isIngotError(error) ? error.message : String(error)}`,
+    )
   }
 }
 
@@ -89,8 +98,11 @@ function paramsOf(record: KernelRecord, flags: KernelFlags): object {
   if (flags.dtype !== undefined) given['type' in example ? 'type' : 'format'] = flags.dtype
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(example, key))
   if (unknown !== undefined) throw new Failure(`${record.name} has no parameter ${unknown}; it has ${Object.keys(example).join(', ')}`)
-  const wrong = Object.keys(given).find((key) => typeof given[key] !== typeof example[key] || Array.isArray(given[key]) !== Array.isArray(example[key]))
-  if (wrong !== undefined) throw new Failure(`bad ${wrong} for ${record.name}: ${JSON.stringify(given[wrong])}; its example has ${JSON.stringify(example[wrong])}`)
+  const wrong = Object.keys(given).find(
+    (key) => typeof given[key] !== typeof example[key] || Array.isArray(given[key]) !== Array.isArray(example[key]),
+  )
+  if (wrong !== undefined)
+    throw new Failure(`bad ${wrong} for ${record.name}: ${JSON.stringify(given[wrong])}; its example has ${JSON.stringify(example[wrong])}`)
   return { ...example, ...given }
 }
 
@@ -119,6 +131,7 @@ function readCaps(text: string): Partial<Caps> {
     else if (counted !== undefined && value !== undefined && /^\d+$/.test(value)) caps[counted] = Number(value)
     else throw new InvalidArgumentError(`It must be of ${NUMBERS.map((name) => `${name}=N`).join(', ')}, ${SWITCHES.join(', ')}.`)
   }
-  if ('width' in caps && !WIDTHS.includes(caps['width'] as Width)) throw new InvalidArgumentError(`width must be one of ${WIDTHS.join(', ')}.`)
+  if ('width' in caps && !WIDTHS.includes(caps['width'] as Width))
+    throw new InvalidArgumentError(`width must be one of ${WIDTHS.join(', ')}.`)
   return caps
 }

@@ -34,7 +34,9 @@ export async function main(args: readonly string[]): Promise<number> {
   const [first, second] = args.filter((arg) => !arg.startsWith('-'))
   const wanted = first === 'help' ? second : first
   // A reader that went away (`| head -1`) is no failure; commands that stream watch for it themselves.
-  const ignoreBrokenPipe = (error: Error): void => { if (!isBrokenPipe(error)) throw error }
+  const ignoreBrokenPipe = (error: Error): void => {
+    if (!isBrokenPipe(error)) throw error
+  }
   process.stdout.on('error', ignoreBrokenPipe)
   try {
     for (const [name, { about, load }] of Object.entries(COMMANDS)) {
@@ -54,7 +56,10 @@ export async function main(args: readonly string[]): Promise<number> {
 
 /** Commander's complaints, in the form of ours: `ingot: unknown option '--foo' (Did you mean --for?)`. */
 function oneLine(text: string): string {
-  return `${text.replace(/^error: /, 'ingot: ').trim().replace(/\s*\n\s*/g, ' ')}\n`
+  return `${text
+    .replace(/^error: /, 'ingot: ')
+    .trim()
+    .replace(/\s*\n\s*/g, ' ')}\n`
 }
 
 async function version(): Promise<string> {

@@ -8,7 +8,9 @@ export class MessageReader {
   #inBlock = false
 
   /** True in the middle of a message. */
-  get isOpen(): boolean { return this.#inBlock || this.#lines.length > 0 }
+  get isOpen(): boolean {
+    return this.#inBlock || this.#lines.length > 0
+  }
 
   /** Takes a line; gives the message if it is complete now. `more` says that further lines are known to belong to it. */
   push(line: string, { more = false } = {}): string | undefined {

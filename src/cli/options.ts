@@ -76,10 +76,19 @@ function collectStops(text: string, before: readonly string[] = []): readonly st
 
 export function generateOptions(flags: SampleFlags): GenerateOptions {
   return defined({
-    maxTokens: flags.maxTokens, ignoreEos: flags.ignoreEos, stop: flags.stop, seed: flags.seed,
-    temperature: flags.temp, topK: flags.topK, topP: flags.topP, minP: flags.minP, typicalP: flags.typicalP,
-    repetitionPenalty: flags.repeatPenalty, repetitionWindow: flags.repeatLastN,
-    presencePenalty: flags.presencePenalty, frequencyPenalty: flags.frequencyPenalty,
+    maxTokens: flags.maxTokens,
+    ignoreEos: flags.ignoreEos,
+    stop: flags.stop,
+    seed: flags.seed,
+    temperature: flags.temp,
+    topK: flags.topK,
+    topP: flags.topP,
+    minP: flags.minP,
+    typicalP: flags.typicalP,
+    repetitionPenalty: flags.repeatPenalty,
+    repetitionWindow: flags.repeatLastN,
+    presencePenalty: flags.presencePenalty,
+    frequencyPenalty: flags.frequencyPenalty,
   })
 }
 
@@ -103,7 +112,9 @@ export async function loadWithBar(path: string, flags: ModelFlags, signal: Abort
   try {
     return await load(path, {
       ...defined({ contextLength: flags.ctx, threads: flags.threads, device: flags.device, cacheType: flags.cacheType }),
-      ...more, signal, onProgress: ({ loaded, total }) => bar.update(loaded, total),
+      ...more,
+      signal,
+      onProgress: ({ loaded, total }) => bar.update(loaded, total),
     })
   } finally {
     bar.end()

@@ -4,7 +4,10 @@ import { realpath, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Failure } from './failure.ts'
 
-export async function checkOutput(path: string, { force = false, inputs = [] }: { force?: boolean; inputs?: readonly string[] }): Promise<void> {
+export async function checkOutput(
+  path: string,
+  { force = false, inputs = [] }: { force?: boolean; inputs?: readonly string[] },
+): Promise<void> {
   const folder = await stat(dirname(path)).catch(() => undefined)
   if (folder === undefined || !folder.isDirectory()) throw new Failure(`no such folder: ${dirname(path)}`)
   const found = await stat(path).catch(() => undefined)

@@ -29,16 +29,20 @@ export async function measurePerplexity(model: Model, text: string, options: Per
   const total = windows.reduce((sum, window) => sum + window.length, 0)
   let [loss, scored, done] = [0, 0, 0]
   for (const window of windows) {
-    await model.evaluate(window, (logits, from) => {
-      const rows = logits.length / vocabulary
-      for (let row = 0; row < rows; row++) {
-        const next = window[from + row + 1]
-        if (next === undefined) break
-        loss += surprise(logits.subarray(row * vocabulary, (row + 1) * vocabulary), next)
-        scored++
-      }
-      onProgress?.(done + from + rows, total)
-    }, signal === undefined ? {} : { signal })
+    await model.evaluate(
+      window,
+      (logits, from) => {
+        const rows = logits.length / vocabulary
+        for (let row = 0; row < rows; row++) {
+          const next = window[from + row + 1]
+          if (next === undefined) break
+          loss += surprise(logits.subarray(row * vocabulary, (row + 1) * vocabulary), next)
+          scored++
+        }
+        onProgress?.(done + from + rows, total)
+      },
+      signal === undefined ? {} : { signal },
+    )
     done += window.length
   }
   const mean = loss / scored
@@ -48,11 +52,13 @@ export async function measurePerplexity(model: Model, text: string, options: Per
 /** Windows of at most `length` tokens, each beginning with `start`; one in which nothing can be scored is left out. */
 export function cutWindows(tokens: readonly number[], length: number, start: readonly number[]): number[][] {
   const step = length - start.length
-  if (step < 1 || length < 2) throw new IngotError('bad-argument', 'the context is too short for perplexity', { op: 'eval', got: length, wanted: 'at least 2' })
+  if (step < 1 || length < 2)
+    throw new IngotError('bad-argument', 'the context is too short for perplexity', { op: 'eval', got: length, wanted: 'at least 2' })
   const windows: number[][] = []
   for (let at = 0; at < tokens.length; at += step) windows.push([...start, ...tokens.slice(at, at + step)])
   const kept = windows.filter((window) => window.length > 1)
-  if (kept.length === 0) throw new IngotError('bad-argument', 'the text is too short for perplexity', { op: 'eval', got: `${tokens.length} tokens` })
+  if (kept.length === 0)
+    throw new IngotError('bad-argument', 'the text is too short for perplexity', { op: 'eval', got: `${tokens.length} tokens` })
   return kept
 }
 

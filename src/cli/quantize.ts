@@ -39,7 +39,9 @@ async function quantize(input: string, output: string, flags: QuantizeFlags): Pr
     await using model = await openGguf(input)
     await checkOutput(output, { force: flags.force === true, inputs: [input, ...model.files.flatMap(({ path }) => path ?? [])] })
     const result = await quantizeModel(model, output, {
-      type: flags.type, signal: interruption.signal, onProgress: ({ written, total }) => bar.update(written, total),
+      type: flags.type,
+      signal: interruption.signal,
+      onProgress: ({ written, total }) => bar.update(written, total),
       ...(flags.outputType === undefined ? {} : { outputType: flags.outputType }),
     })
     bar.end()
@@ -58,8 +60,12 @@ async function quantize(input: string, output: string, flags: QuantizeFlags): Pr
 const NOTES_SHOWN = 4
 
 function describe(output: string, { bytesBefore, bytesAfter, tensors, notes }: QuantizeResult, ms: number): void {
-  const parts = Object.entries(tensors).map(([type, count]) => `${count} ${type}`).join(', ')
-  process.stdout.write(`${output}: ${showBytes(bytesBefore)} -> ${showBytes(bytesAfter)} in ${(ms / 1000).toFixed(1)} s; tensors: ${parts}\n`)
+  const parts = Object.entries(tensors)
+    .map(([type, count]) => `${count} ${type}`)
+    .join(', ')
+  process.stdout.write(
+    `${output}: ${showBytes(bytesBefore)} -> ${showBytes(bytesAfter)} in ${(ms / 1000).toFixed(1)} s; tensors: ${parts}\n`,
+  )
   for (const note of notes.slice(0, NOTES_SHOWN)) process.stderr.write(`note: ${note}\n`)
   if (notes.length > NOTES_SHOWN) process.stderr.write(`note: ${notes.length - NOTES_SHOWN} more like these; --json lists them\n`)
 }

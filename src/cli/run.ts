@@ -7,7 +7,13 @@ import { Failure } from './failure.ts'
 import { watchInterruption } from './interruption.ts'
 import { tokenList } from './number.ts'
 import {
-  type ModelFlags, type SampleFlags, addModelOptions, addSampleOptions, checkModelPath, generateOptions, loadWithBar,
+  type ModelFlags,
+  type SampleFlags,
+  addModelOptions,
+  addSampleOptions,
+  checkModelPath,
+  generateOptions,
+  loadWithBar,
 } from './options.ts'
 import { describeStats } from './stats.ts'
 import { styleFor } from './terminal.ts'
@@ -83,12 +89,17 @@ async function readPrompt({ prompt, promptTokens }: RunFlags): Promise<string | 
 async function readStdin(): Promise<string> {
   const parts: Buffer[] = []
   for await (const part of process.stdin) parts.push(Buffer.from(part as Uint8Array))
-  return Buffer.concat(parts).toString('utf8').replace(/\r?\n$/, '')
+  return Buffer.concat(parts)
+    .toString('utf8')
+    .replace(/\r?\n$/, '')
 }
 
 function summary(model: Model, { text, tokens, finishReason, stats }: GenerationResult): object {
   return {
-    text, tokens, device: model.device.name, finishReason,
+    text,
+    tokens,
+    device: model.device.name,
+    finishReason,
     stats: {
       loadMs: model.loadMs,
       promptTokens: stats.promptTokens,

@@ -35,7 +35,11 @@ async function start(): Promise<void> {
 
   title(2, 'A kernel, written once, in TypeScript')
   say(indent((await readDemo()).trimEnd()))
-  for (const [number, target, where] of [[3, 'msl', 'for Metal'], [4, 'wgsl', 'for WebGPU'], [5, 'c', 'in C, for the CPU']] as const) {
+  for (const [number, target, where] of [
+    [3, 'msl', 'for Metal'],
+    [4, 'wgsl', 'for WebGPU'],
+    [5, 'c', 'in C, for the CPU'],
+  ] as const) {
     title(number, `The same kernel ${where}`)
     say(style.dim(indent(emitSource(target, [mandelbrot]).trimEnd())))
   }
@@ -67,12 +71,17 @@ async function runEverywhere({ devices }: Diagnosis, style: Style, say: (text: s
     }
     try {
       const { bytes, ms } = await runOnce(await line.load(), mandelbrot, {
-        bytes: 4 * WIDTH * HEIGHT, uniforms: { width: WIDTH, height: HEIGHT, most: MOST }, grid: [Math.ceil((WIDTH * HEIGHT) / lanesOf(mandelbrot)), 1, 1],
+        bytes: 4 * WIDTH * HEIGHT,
+        uniforms: { width: WIDTH, height: HEIGHT, most: MOST },
+        grid: [Math.ceil((WIDTH * HEIGHT) / lanesOf(mandelbrot)), 1, 1],
       })
       const steps = new Uint32Array(bytes.buffer, bytes.byteOffset, WIDTH * HEIGHT)
-      const first = drawn ??= draw(steps, say)
+      const first = (drawn ??= draw(steps, say))
       const different = steps.filter((value, i) => value !== first[i]).length
-      const agrees = different === 0 ? 'the same picture, to the point' : `${different} of ${WIDTH * HEIGHT} points differ: floats round differently there`
+      const agrees =
+        different === 0
+          ? 'the same picture, to the point'
+          : `${different} of ${WIDTH * HEIGHT} points differ: floats round differently there`
       const same = first === steps ? 'drew this' : agrees
       lines.push(`${style.green('✓')} ${name.padEnd(10)} ${`${ms.toFixed(1)} ms`.padStart(10)}   ${same}`)
     } catch (error) {
@@ -84,7 +93,8 @@ async function runEverywhere({ devices }: Diagnosis, style: Style, say: (text: s
 }
 
 function draw(steps: Uint32Array, say: (text: string) => void): Uint32Array {
-  const shade = (count: number): string => SHADES[Math.min(SHADES.length - 1, Math.floor((Math.log2(1 + count) / Math.log2(1 + MOST)) * SHADES.length))] ?? ' '
+  const shade = (count: number): string =>
+    SHADES[Math.min(SHADES.length - 1, Math.floor((Math.log2(1 + count) / Math.log2(1 + MOST)) * SHADES.length))] ?? ' '
   for (let row = 0; row < HEIGHT; row++) say(`  ${Array.from(steps.subarray(row * WIDTH, (row + 1) * WIDTH), shade).join('')}`.trimEnd())
   return steps
 }
@@ -97,5 +107,8 @@ async function readDemo(): Promise<string> {
 }
 
 function indent(text: string): string {
-  return text.split('\n').map((line) => (line === '' ? '' : `  ${line}`)).join('\n')
+  return text
+    .split('\n')
+    .map((line) => (line === '' ? '' : `  ${line}`))
+    .join('\n')
 }

@@ -40,7 +40,9 @@ function readShape(text: string): SynthFlags['shape'] {
   const parts = text.split(',').map((part) => (/^\s*\d+\s*$/.test(part) ? Number(part) : NaN))
   const [width = NaN, layers = NaN, heads = NaN, kvHeads = NaN, hidden = NaN, vocabulary = NaN] = parts
   if (parts.length !== 6 || parts.some(Number.isNaN)) {
-    throw new InvalidArgumentError(`It must be ${Object.keys(SHAPES).join(' or ')}, or six whole numbers: width,layers,heads,kv-heads,hidden,vocabulary.`)
+    throw new InvalidArgumentError(
+      `It must be ${Object.keys(SHAPES).join(' or ')}, or six whole numbers: width,layers,heads,kv-heads,hidden,vocabulary.`,
+    )
   }
   const sizes = { width, layers, heads, kvHeads, hidden, vocabulary }
   try {
@@ -59,13 +61,21 @@ async function synth(output: string, { shape, type, seed, ctx, force, json }: Sy
   const begun = performance.now()
   try {
     const result = await synthesize(output, {
-      shape: shape.sizes, type, seed, contextLength: ctx, name: `synth-${shape.name}-${type}`, signal: interruption.signal,
+      shape: shape.sizes,
+      type,
+      seed,
+      contextLength: ctx,
+      name: `synth-${shape.name}-${type}`,
+      signal: interruption.signal,
       onProgress: ({ written, total }) => bar.update(written, total),
     })
     bar.end()
     const ms = performance.now() - begun
     if (json === true) process.stdout.write(`${JSON.stringify({ out: output, shape: shape.sizes, type, seed, ...result, ms })}\n`)
-    else process.stdout.write(`${output}: ${millions(result.parameters)} random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`)
+    else
+      process.stdout.write(
+        `${output}: ${millions(result.parameters)} random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`,
+      )
   } catch (error) {
     if (!interruption.signal.aborted) throw error
     throw new Failure('interrupted; nothing was written', 130)

@@ -14,7 +14,10 @@ export type Style = { readonly [K in keyof typeof CODES]: (text: string) => stri
 export function styleFor(stream: Pick<Stream, 'isTTY'>): Style {
   const { NO_COLOR = '', TERM } = process.env
   const coloured = stream.isTTY === true && NO_COLOR === '' && TERM !== 'dumb'
-  const paint = ([on, off]: readonly [number, number]) => (text: string): string => (coloured ? `\x1b[${on}m${text}\x1b[${off}m` : text)
+  const paint =
+    ([on, off]: readonly [number, number]) =>
+    (text: string): string =>
+      coloured ? `\x1b[${on}m${text}\x1b[${off}m` : text
   return Object.fromEntries(Object.entries(CODES).map(([name, codes]) => [name, paint(codes)])) as Style
 }
 

@@ -20,7 +20,13 @@ export interface Bound<M> {
 
 /** A command that was checked. */
 export type Checked<M> =
-  | { readonly kind: 'dispatch'; readonly program: Program; readonly buffers: readonly Bound<M>[]; readonly uniforms: Uint8Array; readonly grid: readonly [number, number, number] }
+  | {
+      readonly kind: 'dispatch'
+      readonly program: Program
+      readonly buffers: readonly Bound<M>[]
+      readonly uniforms: Uint8Array
+      readonly grid: readonly [number, number, number]
+    }
   | { readonly kind: 'copy'; readonly from: Bound<M>; readonly to: Bound<M> }
   | { readonly kind: 'fill'; readonly to: Bound<M>; readonly value: number }
   | { readonly kind: 'read'; readonly from: Bound<M> }
@@ -41,7 +47,11 @@ export function checkSize(op: string, bytes: number, { bufferBytes }: Caps): voi
     throw new IngotError('bad-argument', 'bad size of a buffer', { op, got: bytes, wanted: 'a positive whole number of bytes' })
   }
   if (bytes > bufferBytes) {
-    throw new IngotError('too-large', 'the buffer is larger than this device allows', { op, got: `${bytes} bytes`, wanted: `at most ${bufferBytes}` })
+    throw new IngotError('too-large', 'the buffer is larger than this device allows', {
+      op,
+      got: `${bytes} bytes`,
+      wanted: `at most ${bufferBytes}`,
+    })
   }
 }
 
@@ -55,11 +65,17 @@ export function checkTransfer(op: string, { bytes: size, handle }: Entry<unknown
 
 /** What a source gave for one piece of a range against what it was asked for. */
 export function checkLoaded({ path }: ByteRange, at: number, wanted: number, got: number): void {
-  if (got !== wanted) throw new IngotError('bad-file', 'the source gave another number of bytes', { op: path ?? 'load', got: `${got} at ${at}`, wanted })
+  if (got !== wanted)
+    throw new IngotError('bad-file', 'the source gave another number of bytes', { op: path ?? 'load', got: `${got} at ${at}`, wanted })
 }
 
 export function checkWritable(op: string, { writable, handle }: Entry<unknown>): void {
-  if (!writable) throw new IngotError('bad-argument', 'this buffer was loaded and cannot be written to', { op, got: handle, hint: 'allocate a buffer and copy' })
+  if (!writable)
+    throw new IngotError('bad-argument', 'this buffer was loaded and cannot be written to', {
+      op,
+      got: handle,
+      hint: 'allocate a buffer and copy',
+    })
 }
 
 /** A kernel against the limits of a device. Does not verify the kernel itself: authoring does. */
@@ -70,7 +86,8 @@ export function checkKernel(kernel: Kernel, caps: Caps): void {
     ['buffers', buffersOf(kernel).length, caps.bindings],
   ] as const
   for (const [what, got, most] of limits) {
-    if (got > most) throw new IngotError('too-large', `too many ${what} for this device`, { op: kernel.name, got, wanted: `at most ${most}` })
+    if (got > most)
+      throw new IngotError('too-large', `too many ${what} for this device`, { op: kernel.name, got, wanted: `at most ${most}` })
   }
 }
 
@@ -79,8 +96,10 @@ export function checkCommands<M>(commands: readonly Command[], ground: Ground<M>
   return commands.map((command, index) => {
     const op = `command ${index} (${command.kind === 'dispatch' ? command.program.kernel.name : command.kind})`
     switch (command.kind) {
-      case 'dispatch': return checkDispatch(op, command, ground)
-      case 'copy': return checkCopy(op, command.from, command.to, command.bytes, ground)
+      case 'dispatch':
+        return checkDispatch(op, command, ground)
+      case 'copy':
+        return checkCopy(op, command.from, command.to, command.bytes, ground)
       case 'fill': {
         const to = bindWords(op, command.to, command.bytes, ground)
         checkWritable(op, to.entry)
@@ -89,8 +108,14 @@ export function checkCommands<M>(commands: readonly Command[], ground: Ground<M>
         }
         return { kind: 'fill', to, value: command.value }
       }
-      case 'read': return { kind: 'read', from: bindWords(op, command.from, command.bytes, ground) }
-      default: throw new IngotError('bad-argument', 'unknown command', { op, got: (command as { kind: unknown }).kind, wanted: 'dispatch, copy, fill or read' })
+      case 'read':
+        return { kind: 'read', from: bindWords(op, command.from, command.bytes, ground) }
+      default:
+        throw new IngotError('bad-argument', 'unknown command', {
+          op,
+          got: (command as { kind: unknown }).kind,
+          wanted: 'dispatch, copy, fill or read',
+        })
     }
   })
 }
@@ -99,10 +124,14 @@ export function checkCommands<M>(commands: readonly Command[], ground: Ground<M>
 export function handlesOf(commands: readonly Checked<unknown>[]): BufferHandle[] {
   const bounds = commands.flatMap((command) => {
     switch (command.kind) {
-      case 'dispatch': return command.buffers
-      case 'copy': return [command.from, command.to]
-      case 'fill': return [command.to]
-      case 'read': return [command.from]
+      case 'dispatch':
+        return command.buffers
+      case 'copy':
+        return [command.from, command.to]
+      case 'fill':
+        return [command.to]
+      case 'read':
+        return [command.from]
     }
   })
   return [...new Set(bounds.map(({ entry }) => entry.handle))]
@@ -119,17 +148,30 @@ function checkDispatch<M>(op: string, { program, buffers, uniforms, grid }: Disp
   }
   const params = buffersOf(program.kernel)
   if (buffers.length !== params.length) {
-    throw new IngotError('bad-argument', 'wrong number of buffers', { op, got: buffers.length, wanted: `${params.length} (${params.map(({ name }) => name).join(', ')})` })
+    throw new IngotError('bad-argument', 'wrong number of buffers', {
+      op,
+      got: buffers.length,
+      wanted: `${params.length} (${params.map(({ name }) => name).join(', ')})`,
+    })
   }
   const wanted = 4 * uniformsOf(program.kernel).length
-  if (uniforms.length !== wanted) throw new IngotError('bad-argument', 'wrong size of uniforms', { op, got: `${uniforms.length} bytes`, wanted, hint: 'use packUniforms' })
+  if (uniforms.length !== wanted)
+    throw new IngotError('bad-argument', 'wrong size of uniforms', {
+      op,
+      got: `${uniforms.length} bytes`,
+      wanted,
+      hint: 'use packUniforms',
+    })
   checkGrid(op, grid, caps)
   const bounds = params.map((param, index) => bindParam(op, param, buffers[index] as Range, ground))
   params.forEach((param, index) => {
     if (param.role === 'read') return
     bounds.forEach((other, at) => {
       if (at === index || !overlap(bounds[index] as Bound<M>, other)) return
-      throw new IngotError('bad-argument', `${param.name} is written to and overlaps ${(params[at] as BufferParam).name}`, { op, hint: 'give the result a range of its own' })
+      throw new IngotError('bad-argument', `${param.name} is written to and overlaps ${(params[at] as BufferParam).name}`, {
+        op,
+        hint: 'give the result a range of its own',
+      })
     })
   })
   return { kind: 'dispatch', program, buffers: bounds, uniforms, grid }
@@ -140,7 +182,11 @@ function checkGrid(op: string, grid: readonly number[], caps: Caps): void {
     throw new IngotError('bad-argument', 'bad grid', { op, got: [...grid], wanted: 'three whole numbers' })
   }
   if (grid.some((count) => count > caps.grid)) {
-    throw new IngotError('too-large', 'the grid is larger than this device allows', { op, got: [...grid], wanted: `at most ${caps.grid} per axis` })
+    throw new IngotError('too-large', 'the grid is larger than this device allows', {
+      op,
+      got: [...grid],
+      wanted: `at most ${caps.grid} per axis`,
+    })
   }
 }
 
@@ -149,13 +195,25 @@ function bindParam<M>(op: string, param: BufferParam, range: Range, ground: Grou
   const what = `${op}, buffer ${param.name}`
   const bound = bind(what, range, range.bytes, ground)
   if (bound.offset % caps.alignment !== 0) {
-    throw new IngotError('bad-argument', 'the offset is not aligned', { op: what, got: bound.offset, wanted: `a multiple of ${caps.alignment}` })
+    throw new IngotError('bad-argument', 'the offset is not aligned', {
+      op: what,
+      got: bound.offset,
+      wanted: `a multiple of ${caps.alignment}`,
+    })
   }
   if (bound.bytes > caps.bindingBytes) {
-    throw new IngotError('too-large', 'the range is larger than a kernel of this device may see', { op: what, got: `${bound.bytes} bytes`, wanted: `at most ${caps.bindingBytes}` })
+    throw new IngotError('too-large', 'the range is larger than a kernel of this device may see', {
+      op: what,
+      got: `${bound.bytes} bytes`,
+      wanted: `at most ${caps.bindingBytes}`,
+    })
   }
   if (bound.bytes < storageBytes(param.storage)) {
-    throw new IngotError('out-of-range', 'the range holds no whole element', { op: what, got: `${bound.bytes} bytes`, wanted: `at least ${storageBytes(param.storage)}` })
+    throw new IngotError('out-of-range', 'the range holds no whole element', {
+      op: what,
+      got: `${bound.bytes} bytes`,
+      wanted: `at least ${storageBytes(param.storage)}`,
+    })
   }
   if (param.role !== 'read') checkWritable(what, bound.entry)
   return bound
@@ -196,5 +254,9 @@ function checkWords(op: string, offset: number, bytes: number): void {
 }
 
 function outOfRange(op: string, handle: BufferHandle, size: number, offset: number, bytes: number): IngotError {
-  return new IngotError('out-of-range', 'past the end of the buffer', { op, got: `${bytes} bytes at ${offset} of buffer ${handle}`, wanted: `within ${size} bytes` })
+  return new IngotError('out-of-range', 'past the end of the buffer', {
+    op,
+    got: `${bytes} bytes at ${offset} of buffer ${handle}`,
+    wanted: `within ${size} bytes`,
+  })
 }

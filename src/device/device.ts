@@ -39,10 +39,24 @@ export interface Dispatch {
   /** workgroups per axis; an axis of 0 makes it do nothing */
   readonly grid: readonly [number, number, number]
 }
-export interface Copy { readonly kind: 'copy'; readonly from: Range; readonly to: Range; readonly bytes: number }
-export interface Fill { readonly kind: 'fill'; readonly to: Range; readonly bytes: number; readonly value: number }
+export interface Copy {
+  readonly kind: 'copy'
+  readonly from: Range
+  readonly to: Range
+  readonly bytes: number
+}
+export interface Fill {
+  readonly kind: 'fill'
+  readonly to: Range
+  readonly bytes: number
+  readonly value: number
+}
 /** Brings bytes back; submit resolves with them. Offset and size are multiples of 4. */
-export interface ReadBack { readonly kind: 'read'; readonly from: Range; readonly bytes: number }
+export interface ReadBack {
+  readonly kind: 'read'
+  readonly from: Range
+  readonly bytes: number
+}
 export type Command = Dispatch | Copy | Fill | ReadBack
 
 /** Commands prepared once for many submissions. */
@@ -105,7 +119,15 @@ export interface Device extends AsyncDisposable {
 
 export function emptyStats(): Stats {
   return {
-    submissions: 0, dispatches: 0, buffers: 0, bytesLive: 0, bytesWritten: 0, bytesRead: 0,
-    poolHits: 0, poolMisses: 0, compiles: 0, compileHits: 0,
+    submissions: 0,
+    dispatches: 0,
+    buffers: 0,
+    bytesLive: 0,
+    bytesWritten: 0,
+    bytesRead: 0,
+    poolHits: 0,
+    poolMisses: 0,
+    compiles: 0,
+    compileHits: 0,
   }
 }

@@ -55,12 +55,16 @@ export async function diagnose({ devices = DEVICES, onDevice }: DiagnoseOptions 
   const choice = await choose(devices, verdicts)
   const chosen = reports.find(({ name }) => name === choice.name)
   const right = chosen !== undefined && chosen.selfTest.failed.length === 0
-  const doubtful = devices.find(({ name }) => name === choice.name)?.auto !== 'yes' || reports.some(({ selfTest: { failed } }) => failed.length > 0)
+  const doubtful =
+    devices.find(({ name }) => name === choice.name)?.auto !== 'yes' || reports.some(({ selfTest: { failed } }) => failed.length > 0)
   return { verdict: !right ? 'broken' : doubtful ? 'degraded' : 'ok', chosen: choice.name, why: choice.why, devices: reports }
 }
 
 /** What `open` would take, by what the devices have just shown. */
-async function choose(devices: readonly DeviceLine[], verdicts: ReadonlyMap<string, Verdict>): Promise<{ name: string | null; why: string }> {
+async function choose(
+  devices: readonly DeviceLine[],
+  verdicts: ReadonlyMap<string, Verdict>,
+): Promise<{ name: string | null; why: string }> {
   const known: VerdictStore = { get: async (key) => verdicts.get(key.split('/')[0] ?? ''), set: async () => {} }
   try {
     const { device, why } = await open('auto', { devices, verdicts: known, log: () => {} })
@@ -86,7 +90,7 @@ async function examine(line: DeviceLine, verdicts: Map<string, Verdict>): Promis
           verdicts.set(line.name, verdict)
         }
         findings.push(judged(line, verdict), ...ofDevice(line, device, probe))
-        if (line.name === 'cpu') findings.push(...await ofProducts(device))
+        if (line.name === 'cpu') findings.push(...(await ofProducts(device)))
       } finally {
         await device.close()
       }
@@ -94,9 +98,14 @@ async function examine(line: DeviceLine, verdicts: Map<string, Verdict>): Promis
       findings.push(advise('available', (probe.reason ?? 'not available here').replace(`${line.name}: `, '')))
     }
   } catch (error) {
-    findings.push({ probe: 'open', status: 'fail', evidence: message(error), prescription: 'update the driver, or choose another device with INGOT_DEVICE' })
+    findings.push({
+      probe: 'open',
+      status: 'fail',
+      evidence: message(error),
+      prescription: 'update the driver, or choose another device with INGOT_DEVICE',
+    })
   }
-  if (line.name === 'cpu') findings.push(...await ofEngine(probe))
+  if (line.name === 'cpu') findings.push(...(await ofEngine(probe)))
   const failed = verdict.failed.map(({ name, error }) => ({ name, error }))
   return { name: line.name, available: probe.available, detail: probe.detail, selfTest: { passed: verdict.passed, failed }, findings }
 }
@@ -112,8 +121,14 @@ function judged({ tested, name }: DeviceLine, { passed, failed }: Verdict): Find
   const [first] = failed
   const untested = name === 'reference' ? 'it is what the others are compared with' : 'it computes nothing'
   if (!tested) return { probe: 'self-test', status: 'ok', evidence: untested, prescription: '' }
-  if (first === undefined) return { probe: 'self-test', status: 'ok', evidence: `${passed.length} kernels give what they should`, prescription: '' }
-  return { probe: 'self-test', status: 'fail', evidence: `${first.name}: ${first.error}`, prescription: 'update the driver; until then Ingot does not use this device' }
+  if (first === undefined)
+    return { probe: 'self-test', status: 'ok', evidence: `${passed.length} kernels give what they should`, prescription: '' }
+  return {
+    probe: 'self-test',
+    status: 'fail',
+    evidence: `${first.name}: ${first.error}`,
+    prescription: 'update the driver; until then Ingot does not use this device',
+  }
 }
 
 function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, faster, detail }: Probe): Finding[] {
@@ -125,17 +140,31 @@ function ofDevice({ auto }: DeviceLine, { caps }: Device, { software, faster, de
     findings.push({ probe: 'adapter', status: 'warn', evidence: `${detail}: a GPU emulated on the CPU`, prescription })
   }
   if (caps.lanes > 1) {
-    findings.push(caps.subgroup > 0
-      ? { probe: 'subgroups', status: 'ok', evidence: `${caps.subgroup} lanes`, prescription: '' }
-      : { probe: 'subgroups', status: 'warn', evidence: 'none of a fixed size: sums take a slower way', prescription: 'a newer driver may have them' })
-    findings.push(caps.f16
-      ? { probe: 'f16', status: 'ok', evidence: 'arithmetic in f16', prescription: '' }
-      : { probe: 'f16', status: 'warn', evidence: 'none: kernels compute in f32', prescription: 'a newer driver may have it' })
+    findings.push(
+      caps.subgroup > 0
+        ? { probe: 'subgroups', status: 'ok', evidence: `${caps.subgroup} lanes`, prescription: '' }
+        : {
+            probe: 'subgroups',
+            status: 'warn',
+            evidence: 'none of a fixed size: sums take a slower way',
+            prescription: 'a newer driver may have them',
+          },
+    )
+    findings.push(
+      caps.f16
+        ? { probe: 'f16', status: 'ok', evidence: 'arithmetic in f16', prescription: '' }
+        : { probe: 'f16', status: 'warn', evidence: 'none: kernels compute in f32', prescription: 'a newer driver may have it' },
+    )
   }
   const largest = Math.min(caps.bufferBytes, caps.bindingBytes)
   if (largest < ROOMY) {
     const prescription = 'a tensor larger than that does not load here; use the cpu device for it'
-    findings.push({ probe: 'buffer size', status: 'warn', evidence: `at most ${Math.floor(largest / 2 ** 20)} MiB in one buffer`, prescription })
+    findings.push({
+      probe: 'buffer size',
+      status: 'warn',
+      evidence: `at most ${Math.floor(largest / 2 ** 20)} MiB in one buffer`,
+      prescription,
+    })
   }
   return findings
 }
@@ -146,16 +175,32 @@ async function ofEngine({ detail, faster }: Probe): Promise<Finding[]> {
   const { simd, relaxed, relaxedDot, threads } = await detectWasm()
   const engine = typeof process === 'undefined' ? 'this browser' : `Node ${process.versions.node}`
   const check = (probe: string, good: boolean, yes: string, no: string, prescription: string, bad: 'warn' | 'fail' = 'warn'): Finding =>
-    (good ? { probe, status: 'ok', evidence: yes, prescription: '' } : { probe, status: bad, evidence: no, prescription })
+    good ? { probe, status: 'ok', evidence: yes, prescription: '' } : { probe, status: bad, evidence: no, prescription }
   const [missed = '', remedy = ''] = faster?.split(/: (.*)/s) ?? []
   return [
     ...(faster === undefined ? [] : [check('native', false, '', `${missed}; WebAssembly serves, several times slower`, remedy)]),
     check('wasm simd', simd, engine, `${engine} has no WebAssembly SIMD`, 'use a newer engine: the cpu device needs it', 'fail'),
-    check('relaxed simd', relaxed || !multiplies, relaxed ? `${engine} has it` : 'not needed: native code multiplies',
-      `${engine} has no relaxed SIMD: int8 products are slower`, 'use Node 22 or a recent browser'),
-    check('relaxed dot', relaxedDot || !relaxed || !multiplies, relaxedDot ? `${engine} has it right` : 'not used',
-      `${engine} adds int8 products wrongly: Ingot takes a slower instruction`, 'Node 22 has it right'),
-    check('threads', threads, 'SharedArrayBuffer', 'no SharedArrayBuffer: one thread does all the work', 'serve the page cross-origin isolated (COOP and COEP headers)'),
+    check(
+      'relaxed simd',
+      relaxed || !multiplies,
+      relaxed ? `${engine} has it` : 'not needed: native code multiplies',
+      `${engine} has no relaxed SIMD: int8 products are slower`,
+      'use Node 22 or a recent browser',
+    ),
+    check(
+      'relaxed dot',
+      relaxedDot || !relaxed || !multiplies,
+      relaxedDot ? `${engine} has it right` : 'not used',
+      `${engine} adds int8 products wrongly: Ingot takes a slower instruction`,
+      'Node 22 has it right',
+    ),
+    check(
+      'threads',
+      threads,
+      'SharedArrayBuffer',
+      'no SharedArrayBuffer: one thread does all the work',
+      'serve the page cross-origin isolated (COOP and COEP headers)',
+    ),
   ]
 }
 
@@ -168,19 +213,51 @@ async function ofProducts(device: Device): Promise<Finding[]> {
   const { productsOf } = await import('./cpu/cpu.ts')
   const { name, path, reason, choices = [] } = productsOf(device) ?? {}
   const [first] = failed
-  if (first !== undefined) return [{ probe: 'f32 products', status: 'fail', evidence: `${first.name}: ${first.error}`, prescription: name === undefined ? '' : 'set INGOT_BLAS=off' }]
+  if (first !== undefined)
+    return [
+      {
+        probe: 'f32 products',
+        status: 'fail',
+        evidence: `${first.name}: ${first.error}`,
+        prescription: name === undefined ? '' : 'set INGOT_BLAS=off',
+      },
+    ]
   if (reason !== undefined) {
-    const prescription = process.env['INGOT_BLAS'] === undefined ? 'OpenBLAS makes models of f32 weights faster; Debian and Ubuntu have it as libopenblas0-pthread' : ''
+    const prescription =
+      process.env['INGOT_BLAS'] === undefined
+        ? 'OpenBLAS makes models of f32 weights faster; Debian and Ubuntu have it as libopenblas0-pthread'
+        : ''
     return [{ probe: 'f32 products', status: 'note', evidence: `by Ingot's own kernels: ${reason}`, prescription }]
   }
   if (name === undefined) return [] // no native kernels, no choice
   const wrong = choices.find(({ why }) => why.startsWith('wrong'))
   if (wrong !== undefined) {
-    return [{ probe: 'f32 products', status: 'warn', evidence: `${name} (${path}) is ${wrong.why} (${wrong.size})`, prescription: 'update it, or set INGOT_BLAS=off; until then Ingot does without it where it is wrong' }]
+    return [
+      {
+        probe: 'f32 products',
+        status: 'warn',
+        evidence: `${name} (${path}) is ${wrong.why} (${wrong.size})`,
+        prescription: 'update it, or set INGOT_BLAS=off; until then Ingot does without it where it is wrong',
+      },
+    ]
   }
-  const list = (blas: boolean): string => choices.filter((choice) => choice.blas === blas).slice(0, SIZES_SHOWN).map(({ size, why }) => `${size} (${why})`).join(', ')
-  const parts = [list(true), list(false)].map((text, i) => (text === '' ? '' : `${i === 0 ? 'used for' : 'not for'} ${text}`)).filter((text) => text !== '')
-  return [{ probe: 'f32 products', status: 'note', evidence: `${name} (${path}), ${parts.length === 0 ? 'not used: nothing could be measured' : parts.join('; ')}`, prescription: '' }]
+  const list = (blas: boolean): string =>
+    choices
+      .filter((choice) => choice.blas === blas)
+      .slice(0, SIZES_SHOWN)
+      .map(({ size, why }) => `${size} (${why})`)
+      .join(', ')
+  const parts = [list(true), list(false)]
+    .map((text, i) => (text === '' ? '' : `${i === 0 ? 'used for' : 'not for'} ${text}`))
+    .filter((text) => text !== '')
+  return [
+    {
+      probe: 'f32 products',
+      status: 'note',
+      evidence: `${name} (${path}), ${parts.length === 0 ? 'not used: nothing could be measured' : parts.join('; ')}`,
+      prescription: '',
+    },
+  ]
 }
 
 function message(error: unknown): string {

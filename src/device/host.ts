@@ -43,7 +43,9 @@ export class HostDevice implements Device {
     this.#table = table
     this.#ground = {
       caps: this.caps,
-      get frees() { return table.frees },
+      get frees() {
+        return table.frees
+      },
       get: (handle: BufferHandle, op: string) => table.get(handle, op),
       owns: (program: Program) => this.#programs.get(program.key) === program,
     }
@@ -110,7 +112,12 @@ export class HostDevice implements Device {
 
   record(commands: readonly Command[]): Recording {
     this.#open('record')
-    return new CheckedRecording<Uint8Array, null>(commands, this.#ground, () => null, () => {})
+    return new CheckedRecording<Uint8Array, null>(
+      commands,
+      this.#ground,
+      () => null,
+      () => {},
+    )
   }
 
   async submit(work: readonly Command[] | Recording): Promise<Uint8Array[]> {
@@ -146,10 +153,15 @@ export class HostDevice implements Device {
     switch (command.kind) {
       case 'dispatch':
         this.stats.dispatches++
-        if (!command.grid.includes(0)) this.#runner.run(command.program.kernel, command.buffers.map(bytesOf), command.uniforms, command.grid)
+        if (!command.grid.includes(0))
+          this.#runner.run(command.program.kernel, command.buffers.map(bytesOf), command.uniforms, command.grid)
         return []
-      case 'copy': bytesOf(command.to).set(bytesOf(command.from)); return []
-      case 'fill': bytesOf(command.to).fill(command.value); return []
+      case 'copy':
+        bytesOf(command.to).set(bytesOf(command.from))
+        return []
+      case 'fill':
+        bytesOf(command.to).fill(command.value)
+        return []
       case 'read':
         this.stats.bytesRead += command.from.bytes
         return [bytesOf(command.from).slice()]

@@ -58,14 +58,15 @@ export interface OpenDeviceOptions extends OpenOptions {
 /** Opens a device by name, or with 'auto' (the default, unless INGOT_DEVICE says otherwise) the best that works. */
 export async function open(preference = 'auto', options: OpenDeviceOptions = {}): Promise<Opened> {
   const { devices = DEVICES } = options
-  const wish = preference === 'auto' ? fromEnvironment() ?? preference : preference
+  const wish = preference === 'auto' ? (fromEnvironment() ?? preference) : preference
   if (wish === 'auto') return openBest(devices, options)
   const why = wish === preference ? 'asked for' : `INGOT_DEVICE is ${wish}`
   const line = findLine(wish, devices, why)
   const factory = await line.load()
   const probe = await factory.probe()
-  if (!probe.available) throw new IngotError('device-unavailable', probe.reason ?? 'not available here', { op: wish, hint: `${why}; 'auto' takes what works` })
-  return { ...await openTested(line, factory, probe, options), why, tried: [] }
+  if (!probe.available)
+    throw new IngotError('device-unavailable', probe.reason ?? 'not available here', { op: wish, hint: `${why}; 'auto' takes what works` })
+  return { ...(await openTested(line, factory, probe, options)), why, tried: [] }
 }
 
 export interface Listed {
@@ -76,13 +77,19 @@ export interface Listed {
 
 /** Every device Ingot knows, with what it would open here. */
 export function listDevices(devices: readonly DeviceLine[] = DEVICES): Promise<Listed[]> {
-  return Promise.all(devices.map(async (line) => {
-    const factory = await line.load()
-    return { name: line.name, about: factory.about, probe: await factory.probe() }
-  }))
+  return Promise.all(
+    devices.map(async (line) => {
+      const factory = await line.load()
+      return { name: line.name, about: factory.about, probe: await factory.probe() }
+    }),
+  )
 }
 
-interface Candidate { readonly line: DeviceLine; readonly factory: DeviceFactory; readonly probe: Probe }
+interface Candidate {
+  readonly line: DeviceLine
+  readonly factory: DeviceFactory
+  readonly probe: Probe
+}
 
 async function openBest(devices: readonly DeviceLine[], options: OpenDeviceOptions): Promise<Opened> {
   const tried: Attempt[] = []
@@ -92,15 +99,19 @@ async function openBest(devices: readonly DeviceLine[], options: OpenDeviceOptio
   }
   for (const { line, factory, probe, why, instead } of await rank(devices, skip)) {
     try {
-      const opened = { ...await openTested(line, factory, probe, options), why, tried }
+      const opened = { ...(await openTested(line, factory, probe, options)), why, tried }
       if (line.auto === 'last') tell(`ingot: using ${line.name}, which is slow: nothing else works here`, true, options.log)
-      if (instead !== undefined) skip(instead.line.name, `a GPU emulated on the CPU (${instead.probe.detail}); ${line.name} goes before it`, false)
+      if (instead !== undefined)
+        skip(instead.line.name, `a GPU emulated on the CPU (${instead.probe.detail}); ${line.name} goes before it`, false)
       return opened
     } catch (error) {
       skip(line.name, error instanceof Error ? error.message : String(error), true)
     }
   }
-  throw new IngotError('device-unavailable', 'no device works here', { op: 'open', got: tried.map(({ name, reason }) => `${name}: ${reason}`) })
+  throw new IngotError('device-unavailable', 'no device works here', {
+    op: 'open',
+    got: tried.map(({ name, reason }) => `${name}: ${reason}`),
+  })
 }
 
 type Ranked = Candidate & { readonly why: string; readonly instead: Candidate | undefined }
@@ -119,10 +130,14 @@ async function rank(devices: readonly DeviceLine[], skip: (name: string, reason:
     }
   }
   const level = ({ line, probe }: Candidate): number => (line.auto === 'last' ? 2 : probe.software === true ? 1 : 0)
-  return found.toSorted((a, b) => level(a) - level(b)).map((candidate) => {
-    const passedOver = found.find((other) => level(other) === 1 && level(candidate) === 0 && found.indexOf(other) < found.indexOf(candidate))
-    return { ...candidate, instead: passedOver, why: whyOf(level(candidate), candidate) }
-  })
+  return found
+    .toSorted((a, b) => level(a) - level(b))
+    .map((candidate) => {
+      const passedOver = found.find(
+        (other) => level(other) === 1 && level(candidate) === 0 && found.indexOf(other) < found.indexOf(candidate),
+      )
+      return { ...candidate, instead: passedOver, why: whyOf(level(candidate), candidate) }
+    })
 }
 
 function whyOf(level: number, { probe }: Candidate): string {
@@ -131,7 +146,12 @@ function whyOf(level: number, { probe }: Candidate): string {
 }
 
 /** Opens a device and lets it prove itself; throws `wrong-result` if it cannot. */
-async function openTested(line: DeviceLine, factory: DeviceFactory, probe: Probe, options: OpenDeviceOptions): Promise<Pick<Opened, 'device' | 'verdict'>> {
+async function openTested(
+  line: DeviceLine,
+  factory: DeviceFactory,
+  probe: Probe,
+  options: OpenDeviceOptions,
+): Promise<Pick<Opened, 'device' | 'verdict'>> {
   const device = await factory.open(options.threads === undefined ? {} : { threads: options.threads })
   if (!line.tested || options.selfTest === false) return { device, verdict: undefined }
   try {
@@ -139,7 +159,9 @@ async function openTested(line: DeviceLine, factory: DeviceFactory, probe: Probe
     const [first] = verdict.failed
     if (first === undefined) return { device, verdict }
     throw new IngotError('wrong-result', `the self-test fails: ${first.name}: ${first.error}`, {
-      op: line.name, got: `${verdict.failed.length} of ${verdict.failed.length + verdict.passed.length} wrong`, hint: 'update the driver, or choose another device',
+      op: line.name,
+      got: `${verdict.failed.length} of ${verdict.failed.length + verdict.passed.length} wrong`,
+      hint: 'update the driver, or choose another device',
     })
   } catch (error) {
     await device.close().catch(() => {})
@@ -160,7 +182,8 @@ function findLine(name: string, devices: readonly DeviceLine[], why: string): De
   const line = devices.find((each) => each.name === name)
   if (line !== undefined) return line
   const known = ['auto', ...devices.map((each) => each.name)]
-  if (NOT_YET.includes(name)) throw new IngotError('unsupported', `${name} is not supported yet`, { op: 'open', hint: `use one of ${known.join(', ')}` })
+  if (NOT_YET.includes(name))
+    throw new IngotError('unsupported', `${name} is not supported yet`, { op: 'open', hint: `use one of ${known.join(', ')}` })
   throw new IngotError('unknown-name', 'no such device', { op: 'open', got: `${name} (${why})`, wanted: `one of ${known.join(', ')}` })
 }
 

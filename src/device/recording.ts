@@ -15,7 +15,12 @@ export class CheckedRecording<M, X> implements Recording {
   #frees: number
   #disposed = false
 
-  constructor(commands: readonly Command[], ground: Ground<M> & { readonly frees: number }, prepare: (checked: readonly Checked<M>[]) => X, dispose: (extra: X) => void) {
+  constructor(
+    commands: readonly Command[],
+    ground: Ground<M> & { readonly frees: number },
+    prepare: (checked: readonly Checked<M>[]) => X,
+    dispose: (extra: X) => void,
+  ) {
     // Copies: the caller may reuse its arrays, the recording must not change with them.
     this.commands = commands.map((command) => (command.kind === 'dispatch' ? { ...command, uniforms: command.uniforms.slice() } : command))
     this.checked = checkCommands(this.commands, ground)

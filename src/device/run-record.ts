@@ -16,9 +16,18 @@ export type Arrays = Readonly<Record<string, NumberArray>>
 /** The part of a KernelRecord that running needs. */
 export interface Runnable<P extends object> {
   readonly name: string
-  buffers(params: P): readonly { readonly name: string; readonly role: 'in' | 'out' | 'inout'; readonly type: string; readonly elements: number }[]
-  work(caps: Caps, params: P): {
-    readonly launches: readonly { readonly kernel: Kernel; readonly uniforms: Readonly<Record<string, number>>; readonly grid: readonly [number, number, number] }[]
+  buffers(
+    params: P,
+  ): readonly { readonly name: string; readonly role: 'in' | 'out' | 'inout'; readonly type: string; readonly elements: number }[]
+  work(
+    caps: Caps,
+    params: P,
+  ): {
+    readonly launches: readonly {
+      readonly kernel: Kernel
+      readonly uniforms: Readonly<Record<string, number>>
+      readonly grid: readonly [number, number, number]
+    }[]
     readonly scratch?: Readonly<Record<string, number>>
   }
 }
@@ -42,7 +51,13 @@ interface Placed {
  * The values of the `out` and `inout` buffers. `inputs` holds f32 values for f32 and f16 buffers, integers for integer ones,
  * and the raw bytes (a Uint8Array) for every other type: quantised weights.
  */
-export async function runRecord<P extends object>(device: Device, record: Runnable<P>, params: P, inputs: Arrays, { sentinels = false }: RunOptions = {}): Promise<Record<string, NumberArray>> {
+export async function runRecord<P extends object>(
+  device: Device,
+  record: Runnable<P>,
+  params: P,
+  inputs: Arrays,
+  { sentinels = false }: RunOptions = {},
+): Promise<Record<string, NumberArray>> {
   const { launches, scratch = {} } = record.work(device.caps, params)
   const programs = await Promise.all(launches.map(({ kernel }) => device.compile(kernel)))
   const shapes = record.buffers(params)
@@ -52,7 +67,11 @@ export async function runRecord<P extends object>(device: Device, record: Runnab
     for (const shape of shapes) placed.set(shape.name, place(device, startOf(record.name, shape, inputs[shape.name]), guard))
     for (const [name, bytes] of Object.entries(scratch)) placed.set(name, place(device, new Uint8Array(bytes).fill(POISON), guard))
     const commands = launches.map(({ kernel, uniforms, grid }, index): Command => ({
-      kind: 'dispatch', program: programs[index]!, buffers: rangesOf(record.name, kernel, placed), uniforms: packUniforms(kernel, uniforms), grid,
+      kind: 'dispatch',
+      program: programs[index]!,
+      buffers: rangesOf(record.name, kernel, placed),
+      uniforms: packUniforms(kernel, uniforms),
+      grid,
     }))
     const outputs = shapes.filter(({ role }) => role !== 'in')
     const whole = (name: string): Command => readWhole(placed.get(name)!, guard)
@@ -80,13 +99,23 @@ function readWhole({ buffer, bytes }: Placed, guard: number): Command {
 
 function checkGuard(op: string, name: string, got: Uint8Array, { bytes }: Placed): void {
   const at = got.subarray(words(bytes)).findIndex((byte) => byte !== GUARD)
-  if (at >= 0) throw new IngotError('wrong-result', `a kernel wrote past the end of ${name}`, { op, got: `byte ${words(bytes) + at}`, wanted: `less than ${bytes}` })
+  if (at >= 0)
+    throw new IngotError('wrong-result', `a kernel wrote past the end of ${name}`, {
+      op,
+      got: `byte ${words(bytes) + at}`,
+      wanted: `less than ${bytes}`,
+    })
 }
 
 function rangesOf(op: string, kernel: Kernel, placed: ReadonlyMap<string, Placed>): Range[] {
   return buffersOf(kernel).map(({ name }) => {
     const found = placed.get(name)
-    if (found === undefined) throw new IngotError('unknown-name', `${kernel.name} names a buffer that the entry does not have`, { op, got: name, wanted: [...placed.keys()] })
+    if (found === undefined)
+      throw new IngotError('unknown-name', `${kernel.name} names a buffer that the entry does not have`, {
+        op,
+        got: name,
+        wanted: [...placed.keys()],
+      })
     return { buffer: found.buffer, bytes: found.bytes }
   })
 }
@@ -108,11 +137,16 @@ function outputBytes(op: string, { name, type, elements }: Shape): number {
 function valuesOf({ type, elements }: Shape, bytes: Uint8Array): NumberArray {
   const { buffer } = bytes.slice()
   switch (type) {
-    case 'f32': return new Float32Array(buffer, 0, elements)
-    case 'i32': return new Int32Array(buffer, 0, elements)
-    case 'u32': return new Uint32Array(buffer, 0, elements)
-    case 'f16': return Float32Array.from(new Uint16Array(buffer, 0, elements), decodeHalf)
-    default: return new Uint8Array(buffer)
+    case 'f32':
+      return new Float32Array(buffer, 0, elements)
+    case 'i32':
+      return new Int32Array(buffer, 0, elements)
+    case 'u32':
+      return new Uint32Array(buffer, 0, elements)
+    case 'f16':
+      return Float32Array.from(new Uint16Array(buffer, 0, elements), decodeHalf)
+    default:
+      return new Uint8Array(buffer)
   }
 }
 

@@ -33,9 +33,12 @@ export const SELF_TEST: readonly SelfTestCase[] = [
 ]
 
 /** Products of f32 matrices from small to large, which a device may leave to a library, by size: `ingot doctor` lets it choose. */
-export const PRODUCTS: readonly SelfTestCase[] = [[16, 16, 16], [64, 64, 64], [256, 256, 256], [16, 1024, 1024]].map(([n, k, m]) => (
-  { record: matmul, params: { format: 'f32', m, k, n, bias: false } }
-))
+export const PRODUCTS: readonly SelfTestCase[] = [
+  [16, 16, 16],
+  [64, 64, 64],
+  [256, 256, 256],
+  [16, 1024, 1024],
+].map(([n, k, m]) => ({ record: matmul, params: { format: 'f32', m, k, n, bias: false } }))
 
 /** Runs all cases. Never throws: a device that fails in any way has failed its test. */
 export async function selfTest(device: Device, cases: readonly SelfTestCase[] = SELF_TEST): Promise<Verdict> {
@@ -85,7 +88,8 @@ async function inputsOf(record: KernelRecord, params: object): Promise<{ device:
 
 /** Numbers that the type of the buffer holds exactly. */
 function randomFloats(op: string, { name, type, elements }: BufferShape, random: () => number): Float32Array {
-  if (type !== 'f32' && type !== 'f16') throw new IngotError('bad-argument', `the self-test has no values of type ${type}`, { op, got: name })
+  if (type !== 'f32' && type !== 'f16')
+    throw new IngotError('bad-argument', `the self-test has no values of type ${type}`, { op, got: name })
   return Float32Array.from({ length: elements }, () => (type === 'f32' ? random() : roundHalf(random())))
 }
 

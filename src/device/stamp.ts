@@ -22,14 +22,14 @@ let running: Promise<string> | undefined
 
 /** The same of the code that runs here. */
 export async function runningSources(): Promise<string> {
-  return running ??= hashSources(here())
+  return (running ??= hashSources(here()))
 }
 
 let stamp: Promise<string> | undefined
 
 /** In browsers, where files cannot be asked, a constant: a page's code changes with its address. */
 export function codeStamp(): Promise<string> {
-  return stamp ??= makeStamp().catch(() => 'unknown')
+  return (stamp ??= makeStamp().catch(() => 'unknown'))
 }
 
 async function makeStamp(): Promise<string> {
@@ -39,13 +39,18 @@ async function makeStamp(): Promise<string> {
 }
 
 async function hashCode(root: URL, folders: readonly string[]): Promise<string> {
-  const [{ createHash }, { readdirSync, readFileSync }, { fileURLToPath }] = await Promise.all([import('node:crypto'), import('node:fs'), import('node:url')])
+  const [{ createHash }, { readdirSync, readFileSync }, { fileURLToPath }] = await Promise.all([
+    import('node:crypto'),
+    import('node:fs'),
+    import('node:url'),
+  ])
   const base = fileURLToPath(root)
-  const codeBelow = (folder: string): string[] => readdirSync(`${base}${folder}`, { withFileTypes: true }).flatMap((entry) => {
-    const path = `${folder}/${entry.name}`
-    if (entry.isDirectory()) return codeBelow(path)
-    return /\.[jt]s$/.test(path) && !path.endsWith('.d.ts') ? [path] : []
-  })
+  const codeBelow = (folder: string): string[] =>
+    readdirSync(`${base}${folder}`, { withFileTypes: true }).flatMap((entry) => {
+      const path = `${folder}/${entry.name}`
+      if (entry.isDirectory()) return codeBelow(path)
+      return /\.[jt]s$/.test(path) && !path.endsWith('.d.ts') ? [path] : []
+    })
   const hash = createHash('sha256')
   for (const path of folders.flatMap(codeBelow).sort()) {
     const text = readFileSync(`${base}${path}`)

@@ -65,8 +65,12 @@ export class BufferTable<M> {
   }
 
   /** Grows with every `free`: what was checked before it changed must be checked again. */
-  get frees(): number { return this.#freed }
-  get pooledBytes(): number { return this.#pooledBytes }
+  get frees(): number {
+    return this.#freed
+  }
+  get pooledBytes(): number {
+    return this.#pooledBytes
+  }
 
   /** Memory of at least `bytes`, from the pool if it has some, which may hold what was there before. `most` caps the size class. */
   alloc(bytes: number, most: number): Entry<M> {

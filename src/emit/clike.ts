@@ -85,7 +85,13 @@ export function writeBody(kernel: Kernel, dialect: Dialect, indent: number, take
 }
 
 const COMPOUND: Partial<Record<OpName, string>> = {
-  add: '+=', sub: '-=', mul: '*=', div: '/=', and: '&=', or: '|=', xor: '^=',
+  add: '+=',
+  sub: '-=',
+  mul: '*=',
+  div: '/=',
+  and: '&=',
+  or: '|=',
+  xor: '^=',
 }
 
 const TILE_VALUES: ReadonlySet<OpName> = new Set(['tileFill', 'tileLoad', 'tileMma'])
@@ -115,12 +121,19 @@ class Writer implements Speaker {
     this.#names = new Names(dialect.reserved)
     this.#live = findLive(kernel.body)
     for (const name of taken) this.#names.declare(name)
-    for (const { name } of [...buffersOf(kernel), ...uniformsOf(kernel), ...kernel.shared]) this.#memory.set(name, this.#names.declare(name))
+    for (const { name } of [...buffersOf(kernel), ...uniformsOf(kernel), ...kernel.shared])
+      this.#memory.set(name, this.#names.declare(name))
     walk(kernel.body, (node) => {
       for (const child of node.src) if (child.op === 'local') this.#uses.set(idOf(child), (this.#uses.get(idOf(child)) ?? 0) + 1)
       if (node.op !== 'table' && node.op !== 'lookup16') return
       const key = tableKey(node)
-      if (!this.#tables.has(key)) this.#tables.set(key, { name: this.#names.declare('table'), dtype: node.dtype, values: node.arg as number[], bytes: node.op === 'lookup16' })
+      if (!this.#tables.has(key))
+        this.#tables.set(key, {
+          name: this.#names.declare('table'),
+          dtype: node.dtype,
+          values: node.arg as number[],
+          bytes: node.op === 'lookup16',
+        })
     })
   }
 
@@ -128,12 +141,19 @@ class Writer implements Speaker {
     this.#indent = indent
     this.#block(this.#kernel.body)
     return {
-      lines: this.#lines, needs: this.#needs, tables: [...this.#tables.values()].filter((table) => this.#used.has(table)), names: this.#memory, indices: this.#indices, uniforms: this.#uniforms,
+      lines: this.#lines,
+      needs: this.#needs,
+      tables: [...this.#tables.values()].filter((table) => this.#used.has(table)),
+      names: this.#memory,
+      indices: this.#indices,
+      uniforms: this.#uniforms,
       memories: this.#memories,
     }
   }
 
-  need(key: string): void { this.#needs.add(key) }
+  need(key: string): void {
+    this.#needs.add(key)
+  }
 
   table(node: Node): string {
     const table = this.#tables.get(tableKey(node))
@@ -145,14 +165,19 @@ class Writer implements Speaker {
   say(node: Node, manner: Manner = {}): Text {
     const dialect = this.#dialect
     switch (node.op) {
-      case 'const': return dialect.constant(node.arg as number | boolean, node.dtype as Scalar, manner, this)
-      case 'local': case 'get': return atom(this.#local(idOf(node)))
+      case 'const':
+        return dialect.constant(node.arg as number | boolean, node.dtype as Scalar, manner, this)
+      case 'local':
+      case 'get':
+        return atom(this.#local(idOf(node)))
       case 'uniform': {
         this.#uniforms.add(node.arg as string)
         return dialect.uniform(this.#memory.get(node.arg as string) ?? '')
       }
-      case 'index': return this.#index(node.arg as IndexName)
-      case 'load': return dialect.load(this.#access(node, node.dtype), this)
+      case 'index':
+        return this.#index(node.arg as IndexName)
+      case 'load':
+        return dialect.load(this.#access(node, node.dtype), this)
       case 'atomic': {
         const { kind } = node.arg as { kind: AtomicKind }
         return dialect.atomic(this.#access(node, node.dtype), kind, this.say(node.src[1] as Node))
@@ -162,7 +187,10 @@ class Writer implements Speaker {
         if (axis !== undefined) return this.#index(`global.${axis}`)
         const spelling = dialect.spell[node.op]
         if (spelling === undefined) {
-          throw new IngotError('unsupported', 'the target language has no such operation', { op: `${this.#kernel.name}: ${node.op}`, got: node.dtype })
+          throw new IngotError('unsupported', 'the target language has no such operation', {
+            op: `${this.#kernel.name}: ${node.op}`,
+            got: node.dtype,
+          })
         }
         return spelling(node, this)
       }
@@ -171,7 +199,8 @@ class Writer implements Speaker {
 
   #local(id: number): string {
     const name = this.#locals.get(id)
-    if (name === undefined) throw new IngotError('bad-kernel', 'a value is used before it is there', { op: this.#kernel.name, got: `local ${id}` })
+    if (name === undefined)
+      throw new IngotError('bad-kernel', 'a value is used before it is there', { op: this.#kernel.name, got: `local ${id}` })
     return name
   }
 
@@ -199,7 +228,11 @@ class Writer implements Speaker {
     // an index counts whole elements: those of vectors are several of the pointer's
     const parts = this.#dialect.displaces && widthOf(memory.storage) === 1 ? displacement(node.src[0] as Node) : undefined
     return {
-      memory, width: width ?? 1, dtype, ahead, aligned: this.#zerosOf(node.src[0] as Node) >= Math.log2(width ?? 1),
+      memory,
+      width: width ?? 1,
+      dtype,
+      ahead,
+      aligned: this.#zerosOf(node.src[0] as Node) >= Math.log2(width ?? 1),
       name: parts === undefined ? name : `(${name} + ${within(this.say(parts.base), LEVEL.mul)})`,
       index: parts === undefined ? this.say(node.src[0] as Node, BARE) : atom(String(parts.plus)),
     }
@@ -229,13 +262,20 @@ class Writer implements Speaker {
     const [first, second] = statement.src
     const dialect = this.#dialect
     switch (statement.op) {
-      case 'block': return this.#block(statement)
-      case 'let': return this.#let(statement, next)
-      case 'var': return this.#var(statement, previous)
-      case 'set': return this.#set(statement, previous)
-      case 'store': return this.#store(statement)
-      case 'tileStore': return this.#line(dialect.tileStore?.(statement, this.#memoryName(statement), this) ?? '')
-      case 'barrier': return this.#line(dialect.barrier(statement.arg as 'workgroup' | 'subgroup', this.#kernel))
+      case 'block':
+        return this.#block(statement)
+      case 'let':
+        return this.#let(statement, next)
+      case 'var':
+        return this.#var(statement, previous)
+      case 'set':
+        return this.#set(statement, previous)
+      case 'store':
+        return this.#store(statement)
+      case 'tileStore':
+        return this.#line(dialect.tileStore?.(statement, this.#memoryName(statement), this) ?? '')
+      case 'barrier':
+        return this.#line(dialect.barrier(statement.arg as 'workgroup' | 'subgroup', this.#kernel))
       case 'breakIf': {
         this.#line(`if (${this.say(first as Node).text}) {`)
         this.#indent++
@@ -248,9 +288,12 @@ class Writer implements Speaker {
         this.#inside(first)
         return this.#line('}')
       }
-      case 'for': return this.#for(statement)
-      case 'if': return this.#if(statement, '')
-      default: throw new IngotError('bad-kernel', 'not a statement', { op: this.#kernel.name, got: `${statement.op} ${second?.op ?? ''}` })
+      case 'for':
+        return this.#for(statement)
+      case 'if':
+        return this.#if(statement, '')
+      default:
+        throw new IngotError('bad-kernel', 'not a statement', { op: this.#kernel.name, got: `${statement.op} ${second?.op ?? ''}` })
     }
   }
 
@@ -283,8 +326,14 @@ class Writer implements Speaker {
   /** True if `next` moves the tile that `statement` computes, and nothing else uses it. */
   #takesOver(next: Node, statement: Node): boolean {
     const value = next.src[0]
-    return (next.op === 'set' || next.op === 'var') && value?.op === 'local' && statement.op === 'let' && idOf(value) === idOf(statement)
-      && this.#uses.get(idOf(statement)) === 1 && TILE_VALUES.has(statement.src[0]?.op as OpName)
+    return (
+      (next.op === 'set' || next.op === 'var') &&
+      value?.op === 'local' &&
+      statement.op === 'let' &&
+      idOf(value) === idOf(statement) &&
+      this.#uses.get(idOf(statement)) === 1 &&
+      TILE_VALUES.has(statement.src[0]?.op as OpName)
+    )
   }
 
   #var(statement: Node, previous: Node | undefined): void {
@@ -307,8 +356,8 @@ class Writer implements Speaker {
     const { memory, width } = access
     const plain = !memory.atomic && width === 1 && memory.storage === value.dtype
     if (!plain) return this.#line(this.#dialect.store(access, this.say(value), this))
-    const isTarget = (node: Node): boolean => node.op === 'load' && node.src[0] === statement.src[0]
-      && (node.arg as { mem: string }).mem === memory.name
+    const isTarget = (node: Node): boolean =>
+      node.op === 'load' && node.src[0] === statement.src[0] && (node.arg as { mem: string }).mem === memory.name
     this.#assign(this.#dialect.load(access, this).text, value, isTarget)
   }
 
@@ -392,7 +441,17 @@ export function sharesBuffers(kernel: Kernel): boolean {
 }
 
 const SUBGROUP_OPS: ReadonlySet<OpName> = new Set([
-  'subSum', 'subMax', 'subMin', 'subAny', 'subAll', 'subBroadcast', 'subShuffle', 'subShuffleXor', 'subShuffleDown', ...TILE_VALUES, 'tileStore',
+  'subSum',
+  'subMax',
+  'subMin',
+  'subAny',
+  'subAll',
+  'subBroadcast',
+  'subShuffle',
+  'subShuffleXor',
+  'subShuffleDown',
+  ...TILE_VALUES,
+  'tileStore',
 ])
 
 /** True if lanes of a subgroup work together, or know their place in it. */
@@ -419,8 +478,11 @@ export function constantOf(node: Node): number | undefined {
 export function fitsInteger(node: Node, to: Scalar): boolean {
   const [inner, bound] = node.src
   if (inner === undefined) return false
-  if (node.op === 'splat' || node.op === 'floor' || node.op === 'rint' || node.op === 'trunc' || node.op === 'ceil') return fitsInteger(inner, to)
+  if (node.op === 'splat' || node.op === 'floor' || node.op === 'rint' || node.op === 'trunc' || node.op === 'ceil')
+    return fitsInteger(inner, to)
   if ((node.op !== 'min' && node.op !== 'max') || inner.op !== (node.op === 'min' ? 'max' : 'min')) return false
   const limits = [bound, inner.src[1]].map((limit) => (limit === undefined ? undefined : constantOf(limit)))
-  return limits.every((limit) => limit !== undefined && (to === 'u32' ? limit >= 0 && limit < 2 ** 32 : limit >= -(2 ** 31) && limit < 2 ** 31))
+  return limits.every(
+    (limit) => limit !== undefined && (to === 'u32' ? limit >= 0 && limit < 2 ** 32 : limit >= -(2 ** 31) && limit < 2 ** 31),
+  )
 }

@@ -1,21 +1,70 @@
 // Metal Shading Language: how a kernel is said to an Apple GPU. Stays within what Metal 3.1 and the software Metal of the
 // tests both know: no swizzles, no templates of our own. The device sets the language version and the maths mode.
 
-import { type DType, type Scalar, type Storage, isFloat, isInteger, isTile, scalarOf, storageScalar, vector, widthOf } from '../base/dtype.ts'
+import {
+  type DType,
+  type Scalar,
+  type Storage,
+  isFloat,
+  isInteger,
+  isTile,
+  scalarOf,
+  storageScalar,
+  vector,
+  widthOf,
+} from '../base/dtype.ts'
 import { type Kernel, type SharedArray, buffersOf, isShared, lanesOf, uniformsOf, uses } from '../ir/kernel.ts'
 import type { Node } from '../ir/node.ts'
 import type { OpName } from '../ir/op.ts'
 import { lower } from '../ir/pass/index.ts'
 import type { Target } from '../ir/target.ts'
 import type { Caps, Source } from './caps.ts'
-import { type Access, type Body, type Dialect, type Table, constantOf, describe, fitsInteger, targetFor, sharesBuffers, subscript, writeBody } from './clike.ts'
+import {
+  type Access,
+  type Body,
+  type Dialect,
+  type Table,
+  constantOf,
+  describe,
+  fitsInteger,
+  targetFor,
+  sharesBuffers,
+  subscript,
+  writeBody,
+} from './clike.ts'
 import { floatDigits, halfDigits, hex } from './literal.ts'
 import { words } from './name.ts'
 import {
-  AXES, BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, binary, call, callWithArg, choose, infix, prefix, spread, unary, within,
+  AXES,
+  BARE,
+  LEVEL,
+  type Manner,
+  type Speaker,
+  type Spelling,
+  type Text,
+  atom,
+  binary,
+  call,
+  callWithArg,
+  choose,
+  infix,
+  prefix,
+  spread,
+  unary,
+  within,
 } from './text.ts'
 
-const SCALAR_TYPE = { f32: 'float', f16: 'half', i32: 'int', u32: 'uint', bool: 'bool', i8: 'char', u8: 'uchar', i16: 'short', u16: 'ushort' } as const
+const SCALAR_TYPE = {
+  f32: 'float',
+  f16: 'half',
+  i32: 'int',
+  u32: 'uint',
+  bool: 'bool',
+  i8: 'char',
+  u8: 'uchar',
+  i16: 'short',
+  u16: 'ushort',
+} as const
 
 function typeName(dtype: DType): string {
   if (dtype === 'void') return 'void'
@@ -33,8 +82,10 @@ function constant(value: number | boolean, scalar: Scalar, { bare, hex: pattern 
   if (scalar === 'f32' || scalar === 'f16') {
     const digits = Number.isFinite(number) ? (scalar === 'f32' ? floatDigits(number) : halfDigits(number)) : undefined
     const type = scalar === 'f32' ? '' : 'half'
-    const text = digits !== undefined ? digits + (scalar === 'f32' ? 'f' : 'h')
-      : `${number < 0 ? '-' : ''}${type === '' ? '' : `${type}(`}${Number.isNaN(number) ? 'NAN' : 'INFINITY'}${type === '' ? '' : ')'}`
+    const text =
+      digits !== undefined
+        ? digits + (scalar === 'f32' ? 'f' : 'h')
+        : `${number < 0 ? '-' : ''}${type === '' ? '' : `${type}(`}${Number.isNaN(number) ? 'NAN' : 'INFINITY'}${type === '' ? '' : ')'}`
     return text.startsWith('-') ? unary(text) : atom(text)
   }
   if (scalar === 'i32' && number === -(2 ** 31)) return atom('(-2147483647 - 1)')
@@ -76,23 +127,27 @@ const hsum: Spelling = (node, speaker) => {
   return call(name)(node, speaker)
 }
 
-const shift = (operator: string): Spelling => (node, speaker) => {
-  const count = constantOf(operand(node, 1))
-  const left = speaker.say(operand(node)) // alone gives the type
-  if (count !== undefined) return binary(left, operator, atom(String(count & 31)), LEVEL.shift)
-  const [, right] = spread(node, speaker)
-  return binary(left, operator, binary(right, '&', atom('31'), LEVEL.bitAnd), LEVEL.shift)
-}
+const shift =
+  (operator: string): Spelling =>
+  (node, speaker) => {
+    const count = constantOf(operand(node, 1))
+    const left = speaker.say(operand(node)) // alone gives the type
+    if (count !== undefined) return binary(left, operator, atom(String(count & 31)), LEVEL.shift)
+    const [, right] = spread(node, speaker)
+    return binary(left, operator, binary(right, '&', atom('31'), LEVEL.bitAnd), LEVEL.shift)
+  }
 
 /** Integers divide through a helper unless the divisor is a constant that cannot go wrong; x / 0 = x and x % 0 = 0. */
-const divide = (operator: '/' | '%'): Spelling => (node, speaker) => {
-  const divisor = constantOf(operand(node, 1))
-  const safe = isFloat(node.dtype) || (divisor !== undefined && divisor !== 0 && divisor !== -1)
-  if (safe) return infix(operator, LEVEL.mul, spread)(node, speaker)
-  const name = `${operator === '/' ? 'div' : 'rem'}_${node.dtype}`
-  speaker.need(name)
-  return atom(`${name}(${node.src.map((part) => speaker.say(part).text).join(', ')})`)
-}
+const divide =
+  (operator: '/' | '%'): Spelling =>
+  (node, speaker) => {
+    const divisor = constantOf(operand(node, 1))
+    const safe = isFloat(node.dtype) || (divisor !== undefined && divisor !== 0 && divisor !== -1)
+    if (safe) return infix(operator, LEVEL.mul, spread)(node, speaker)
+    const name = `${operator === '/' ? 'div' : 'rem'}_${node.dtype}`
+    speaker.need(name)
+    return atom(`${name}(${node.src.map((part) => speaker.say(part).text).join(', ')})`)
+  }
 
 const cast: Spelling = (node, speaker) => {
   const from = operand(node)
@@ -103,48 +158,94 @@ const cast: Spelling = (node, speaker) => {
   return atom(`${name}(${scalarOf(from.dtype) === 'f16' ? `${typeName(vector('f32', widthOf(from.dtype)))}(${text})` : text})`)
 }
 
-const logic = (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling => (node, speaker) =>
-  (node.dtype === 'bool' ? infix(scalarOperator, scalarLevel) : infix(operator, level, spread))(node, speaker)
+const logic =
+  (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling =>
+  (node, speaker) =>
+    (node.dtype === 'bool' ? infix(scalarOperator, scalarLevel) : infix(operator, level, spread))(node, speaker)
 
 const spell = {
-  neg: prefix('-'), add: infix('+', LEVEL.add, spread), sub: infix('-', LEVEL.add, spread), mul: infix('*', LEVEL.mul, spread),
-  div: divide('/'), rem: divide('%'), min: call('min'), max: call('max'), fma: call('fma'),
+  neg: prefix('-'),
+  add: infix('+', LEVEL.add, spread),
+  sub: infix('-', LEVEL.add, spread),
+  mul: infix('*', LEVEL.mul, spread),
+  div: divide('/'),
+  rem: divide('%'),
+  min: call('min'),
+  max: call('max'),
+  fma: call('fma'),
   abs: (node, speaker) => (scalarOf(node.dtype) === 'u32' ? speaker.say(operand(node)) : call('abs')(node, speaker)),
-  sqrt: call('sqrt'), rsqrt: call('rsqrt'), exp: call('exp'), exp2: call('exp2'), log: call('log'), log2: call('log2'),
-  sin: call('sin'), cos: call('cos'), tan: call('tan'), asin: call('asin'), acos: call('acos'), atan: call('atan'),
+  sqrt: call('sqrt'),
+  rsqrt: call('rsqrt'),
+  exp: call('exp'),
+  exp2: call('exp2'),
+  log: call('log'),
+  log2: call('log2'),
+  sin: call('sin'),
+  cos: call('cos'),
+  tan: call('tan'),
+  asin: call('asin'),
+  acos: call('acos'),
+  atan: call('atan'),
   tanh: call('precise::tanh'), // the fast one gives NaN for large values
-  pow: call('pow'), floor: call('floor'), ceil: call('ceil'), trunc: call('trunc'), rint: call('rint'),
-  lt: infix('<', LEVEL.compare, spread), le: infix('<=', LEVEL.compare, spread), gt: infix('>', LEVEL.compare, spread),
-  ge: infix('>=', LEVEL.compare, spread), eq: infix('==', LEVEL.compare, spread), ne: infix('!=', LEVEL.compare, spread),
+  pow: call('pow'),
+  floor: call('floor'),
+  ceil: call('ceil'),
+  trunc: call('trunc'),
+  rint: call('rint'),
+  lt: infix('<', LEVEL.compare, spread),
+  le: infix('<=', LEVEL.compare, spread),
+  gt: infix('>', LEVEL.compare, spread),
+  ge: infix('>=', LEVEL.compare, spread),
+  eq: infix('==', LEVEL.compare, spread),
+  ne: infix('!=', LEVEL.compare, spread),
   not: (node, speaker) => prefix(scalarOf(node.dtype) === 'bool' ? '!' : '~')(node, speaker),
-  and: logic('&&', LEVEL.and, '&', LEVEL.bitAnd), or: logic('||', LEVEL.or, '|', LEVEL.bitOr), xor: logic('!=', LEVEL.compare, '^', LEVEL.bitXor),
-  shl: shift('<<'), shr: shift('>>'), popcount: call('popcount'),
+  and: logic('&&', LEVEL.and, '&', LEVEL.bitAnd),
+  or: logic('||', LEVEL.or, '|', LEVEL.bitOr),
+  xor: logic('!=', LEVEL.compare, '^', LEVEL.bitXor),
+  shl: shift('<<'),
+  shr: shift('>>'),
+  popcount: call('popcount'),
   select: (node, speaker) => {
     const [condition, yes, no] = node.src.map((part) => speaker.say(part)) as [Text, Text, Text]
     return widthOf(node.dtype) === 1 ? choose(condition, yes, no) : atom(`select(${no.text}, ${yes.text}, ${condition.text})`)
   },
-  cast, bitcast: reinterpret, splat: construct, vec: construct,
+  cast,
+  bitcast: reinterpret,
+  splat: construct,
+  vec: construct,
   extract: (node, speaker) => atom(lane(speaker.say(operand(node)), Number(node.arg))),
   slice: (node, speaker) => regroup(node, speaker, `slice${String(node.arg)}`),
-  join: (node, speaker) => regroup(node, speaker, 'join'), hsum,
+  join: (node, speaker) => regroup(node, speaker, 'join'),
+  hsum,
   unpackU8: (node, speaker) => atom(`uint4(as_type<uchar4>(${speaker.say(operand(node)).text}))`),
   unpackI8: (node, speaker) => atom(`int4(as_type<char4>(${speaker.say(operand(node)).text}))`),
-  packI8: (node, speaker) => atom(`as_type<uint>(${operand(node).dtype === 'i32x4' ? 'char4' : 'uchar4'}(${speaker.say(operand(node)).text}))`),
+  packI8: (node, speaker) =>
+    atom(`as_type<uint>(${operand(node).dtype === 'i32x4' ? 'char4' : 'uchar4'}(${speaker.say(operand(node)).text}))`),
   unpackF16: (node, speaker) => atom(`float2(as_type<half2>(${speaker.say(operand(node)).text}))`),
   packF16: (node, speaker) => atom(`as_type<uint>(half2(${speaker.say(operand(node)).text}))`),
   table: (node, speaker) => subscript(speaker.table(node), speaker.say(operand(node), BARE)),
-  subSum: call('simd_sum'), subMax: call('simd_max'), subMin: call('simd_min'), subAny: call('simd_any'), subAll: call('simd_all'),
-  subBroadcast: callWithArg('simd_broadcast'), subShuffle: call('simd_shuffle'), subShuffleXor: callWithArg('simd_shuffle_xor'),
+  subSum: call('simd_sum'),
+  subMax: call('simd_max'),
+  subMin: call('simd_min'),
+  subAny: call('simd_any'),
+  subAll: call('simd_all'),
+  subBroadcast: callWithArg('simd_broadcast'),
+  subShuffle: call('simd_shuffle'),
+  subShuffleXor: callWithArg('simd_shuffle_xor'),
   subShuffleDown: callWithArg('simd_shuffle_down'),
-  tileFill: (node, speaker) => atom(`make_filled_simdgroup_matrix<${typeName(operand(node).dtype)}, 8, 8>(${speaker.say(operand(node)).text})`),
+  tileFill: (node, speaker) =>
+    atom(`make_filled_simdgroup_matrix<${typeName(operand(node).dtype)}, 8, 8>(${speaker.say(operand(node)).text})`),
 } as const satisfies Partial<Record<OpName, Spelling>>
 
 const POSITION = {
-  global: ['gid', 'thread_position_in_grid'], workgroup: ['group', 'threadgroup_position_in_grid'],
-  grid: ['grid', 'threadgroups_per_grid'], lane: ['tid', 'thread_position_in_threadgroup'],
+  global: ['gid', 'thread_position_in_grid'],
+  workgroup: ['group', 'threadgroup_position_in_grid'],
+  grid: ['grid', 'threadgroups_per_grid'],
+  lane: ['tid', 'thread_position_in_threadgroup'],
 } as const
 const SINGLE = {
-  lane: ['lane', 'thread_index_in_threadgroup'], subgroup: ['simdgroup', 'simdgroup_index_in_threadgroup'],
+  lane: ['lane', 'thread_index_in_threadgroup'],
+  subgroup: ['simdgroup', 'simdgroup_index_in_threadgroup'],
   sublane: ['sublane', 'thread_index_in_simdgroup'],
 } as const
 
@@ -159,7 +260,8 @@ function consecutive(access: Access, constness: string): string {
 /** `dtype` as the memory holds it: `uchar4` for four bytes in registers of 32 bits. */
 const narrowed = ({ memory, width }: Access): string => SCALAR_TYPE[storageScalar(memory.storage)] + (width === 1 ? '' : width)
 
-const RESERVED = words(`
+const RESERVED = words(
+  `
     alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype default delete do double else enum
     explicit export extern false float for friend goto if inline int long mutable namespace new not nullptr operator or private protected public register
     return short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile while
@@ -167,7 +269,8 @@ const RESERVED = words(`
     simd quad access sampler texture atomic args main group grid gid tid lane sublane simdgroup
     abs min max clamp sign floor ceil round rint trunc fract fmod sqrt rsqrt exp exp2 exp10 log log2 log10 pow sin cos tan asin acos atan tanh sinh cosh
     fma select dot length mix step saturate popcount clz ctz any all cross distance normalize isnan isinf ldexp as_type NAN INFINITY`,
-  'bool2 bool4 char2 char4 uchar2 uchar4 short2 short4 ushort2 ushort4 int2 int4 uint2 uint4 half2 half4 float2 float4 M_PI_F')
+  'bool2 bool4 char2 char4 uchar2 uchar4 short2 short4 ushort2 ushort4 int2 int4 uint2 uint4 half2 half4 float2 float4 M_PI_F',
+)
 
 /** `flat`: the kernel uses only the x axis of positions, so that they are plain numbers. */
 const dialectFor = (flat: boolean): Dialect => ({
@@ -184,7 +287,8 @@ const dialectFor = (flat: boolean): Dialect => ({
   uniform: (name) => atom(`args.${name}`),
   let: (dtype, name, value) => `${typeName(dtype)} ${name} = ${value};`,
   var: (dtype, name, value) => (value === '' ? `${typeName(dtype)} ${name};` : `${typeName(dtype)} ${name} = ${value};`),
-  forLoop: (name, from, to, step) => `for (uint ${name} = ${from}; ${name} < ${to}; ${step === '1' ? `${name}++` : `${name} += ${step}`}) {`,
+  forLoop: (name, from, to, step) =>
+    `for (uint ${name} = ${from}; ${name} < ${to}; ${step === '1' ? `${name}++` : `${name} += ${step}`}) {`,
   unroll: (times) => (typeof times === 'number' ? `#pragma unroll(${times})` : '#pragma unroll'),
   barrier: (kind, kernel) => {
     const device = kind === 'workgroup' && sharesBuffers(kernel)
@@ -204,7 +308,8 @@ const dialectFor = (flat: boolean): Dialect => ({
     if (access.memory.atomic) return `atomic_store_explicit(${pointer(access)}, ${value.text}, memory_order_relaxed);`
     const narrow = storageScalar(access.memory.storage) !== scalarOf(access.dtype)
     const text = narrow ? `${access.width === 1 ? storageType(access.memory.storage) : narrowed(access)}(${value.text})` : value.text
-    return access.width === 1 ? `${access.name}[${access.index.text}] = ${text};`
+    return access.width === 1
+      ? `${access.name}[${access.index.text}] = ${text};`
       : `${consecutive(access, '')} = ${access.aligned ? text : `packed_${narrowed(access)}(${text})`};`
   },
   atomic: (access, kind, value) => {
@@ -226,8 +331,14 @@ const dialectFor = (flat: boolean): Dialect => ({
 /** What the passes must know about Metal. */
 export function mslTarget(caps: Partial<Caps> = {}): Target {
   return {
-    name: 'msl', spells: new Set(Object.keys(spell) as OpName[]), lanes: true, subgroup: caps.subgroup ?? 32, tiles: caps.tiles ?? true,
-    half: caps.f16 ?? true, narrow: true, width: 4,
+    name: 'msl',
+    spells: new Set(Object.keys(spell) as OpName[]),
+    lanes: true,
+    subgroup: caps.subgroup ?? 32,
+    tiles: caps.tiles ?? true,
+    half: caps.f16 ?? true,
+    narrow: true,
+    width: 4,
   }
 }
 
@@ -242,10 +353,7 @@ export function writeMsl(kernel: Kernel): Source {
   const body = writeBody(kernel, dialectFor(flat), 1, [kernel.name])
   const uniforms = uniformsOf(kernel)
   const entry = RESERVED.has(kernel.name) ? `${kernel.name}_kernel` : kernel.name
-  const lines = [
-    `// ${describe(kernel)}`,
-    '#include <metal_stdlib>', 'using namespace metal;', '',
-  ]
+  const lines = [`// ${describe(kernel)}`, '#include <metal_stdlib>', 'using namespace metal;', '']
   if (uniforms.length > 0) {
     lines.push(`struct ${entry}_args {`, ...uniforms.map(({ name, dtype }) => `  ${SCALAR_TYPE[dtype]} ${body.names.get(name)};`), '};', '')
   }
@@ -267,7 +375,8 @@ function parametersOf(kernel: Kernel, body: Body, entry: string): string[] {
     return `device ${role === 'read' && !atomic ? 'const ' : ''}${type}* ${body.names.get(name)} [[buffer(${index})]]`
   })
   return uses(kernel, ({ op }) => op === 'uniform') || uniformsOf(kernel).length > 0
-    ? [...lines, `constant ${entry}_args& args [[buffer(${buffers.length})]]`] : lines
+    ? [...lines, `constant ${entry}_args& args [[buffer(${buffers.length})]]`]
+    : lines
 }
 
 /** The positions that are used. */
@@ -275,7 +384,8 @@ function builtins(body: Body, flat: boolean): string[] {
   const parameters: string[] = []
   for (const what of ['global', 'workgroup', 'grid', 'lane'] as const) {
     const [name, attribute] = POSITION[what]
-    if ([...body.indices].some((axis) => axis.startsWith(`${what}.`))) parameters.push(`${flat ? 'uint' : 'uint3'} ${name} [[${attribute}]]`)
+    if ([...body.indices].some((axis) => axis.startsWith(`${what}.`)))
+      parameters.push(`${flat ? 'uint' : 'uint3'} ${name} [[${attribute}]]`)
   }
   for (const what of ['lane', 'subgroup', 'sublane'] as const) {
     if (body.indices.has(what)) parameters.push(`uint ${SINGLE[what][0]} [[${SINGLE[what][1]}]]`)
@@ -285,7 +395,11 @@ function builtins(body: Body, flat: boolean): string[] {
 
 function sharedLine({ name, storage, length, atomic }: SharedArray, kernel: Kernel, body: Body): string {
   const type = atomic ? `atomic_${storage === 'i32' ? 'int' : 'uint'}` : storageType(storage)
-  const inVectors = uses(kernel, ({ op, arg }) => (op === 'load' || op === 'store') && (arg as { mem: string }).mem === name && (arg as { width?: number }).width !== undefined)
+  const inVectors = uses(
+    kernel,
+    ({ op, arg }) =>
+      (op === 'load' || op === 'store') && (arg as { mem: string }).mem === name && (arg as { width?: number }).width !== undefined,
+  )
   return `${inVectors ? 'alignas(16) ' : ''}threadgroup ${type} ${body.names.get(name)}[${length}];`
 }
 
@@ -312,7 +426,8 @@ function helper(name: string): string[] {
   if (what === 'to') {
     const from = typeName(vector('f32', width))
     const [low, high, below, above] = signed
-      ? ['(-2147483647 - 1)', '2147483647', '-2147483648.0f', '2147483648.0f'] : ['0u', '0xffffffffu', '0.0f', '4294967296.0f']
+      ? ['(-2147483647 - 1)', '2147483647', '-2147483648.0f', '2147483648.0f']
+      : ['0u', '0xffffffffu', '0.0f', '4294967296.0f']
     if (width === 1) {
       const rest = signed ? `x >= ${below} ? int(x) : x < ${below} ? ${low} : 0` : 'x > 0.0f ? uint(x) : 0u'
       return [`inline ${type} ${name}(float x) {`, `  return x >= ${above} ? ${high} : ${rest};`, '}']
@@ -320,14 +435,21 @@ function helper(name: string): string[] {
     return [
       `inline ${type} ${name}(${from} x) {`,
       `  ${type} n = ${type}(select(${from}(0.0f), x, (x >= ${below}) & (x < ${above})));`,
-      `  return select(select(n, ${type}(${low}), x < ${below}), ${type}(${high}), x >= ${above});`, '}',
+      `  return select(select(n, ${type}(${low}), x < ${below}), ${type}(${high}), x >= ${above});`,
+      '}',
     ]
   }
   const one = `${type}(1)`
   const bad = signed ? `(b == 0) | (b == -1)` : 'b == 0'
   if (width === 1) {
-    const guard = what === 'div' ? (signed ? 'b == 0 ? a : b == -1 ? int(0u - uint(a)) : a / b' : 'b == 0 ? a : a / b')
-      : signed ? 'b == 0 || b == -1 ? 0 : a % b' : 'b == 0 ? 0 : a % b'
+    const guard =
+      what === 'div'
+        ? signed
+          ? 'b == 0 ? a : b == -1 ? int(0u - uint(a)) : a / b'
+          : 'b == 0 ? a : a / b'
+        : signed
+          ? 'b == 0 || b == -1 ? 0 : a % b'
+          : 'b == 0 ? 0 : a % b'
     return [`inline ${type} ${name}(${type} a, ${type} b) {`, `  return ${guard};`, '}']
   }
   const safe = `${type} safe = select(b, ${one}, ${bad});`

@@ -9,8 +9,12 @@ export class Names {
     this.#reserved = reserved
   }
 
-  open(): void { this.#scopes.push(new Set()) }
-  close(): void { this.#scopes.pop() }
+  open(): void {
+    this.#scopes.push(new Set())
+  }
+  close(): void {
+    this.#scopes.pop()
+  }
 
   /** A new name in the innermost scope. */
   declare(hint: string): string {
@@ -23,7 +27,11 @@ export class Names {
 
   /** `max` would hide a function; `x` hides the buffer it was loaded from: both become `...Value`. */
   #legal(hint: string): string {
-    const clean = hint.replace(/[^A-Za-z0-9_]+/g, '_').replace(/^[_\d]+|_+$/g, '').replace(/__+/g, '_') || 'value'
+    const clean =
+      hint
+        .replace(/[^A-Za-z0-9_]+/g, '_')
+        .replace(/^[_\d]+|_+$/g, '')
+        .replace(/__+/g, '_') || 'value'
     return this.#reserved.has(clean) || (this.#scopes[0]?.has(clean) === true && this.#scopes.length > 1) ? `${clean}Value` : clean
   }
 
@@ -34,5 +42,10 @@ export class Names {
 
 /** A reserved-word list written as one text. */
 export function words(...texts: readonly string[]): ReadonlySet<string> {
-  return new Set(texts.join(' ').split(/\s+/).filter((word) => word !== ''))
+  return new Set(
+    texts
+      .join(' ')
+      .split(/\s+/)
+      .filter((word) => word !== ''),
+  )
 }

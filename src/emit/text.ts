@@ -5,7 +5,18 @@ import { widthOf } from '../base/dtype.ts'
 import type { Node } from '../ir/node.ts'
 
 export const LEVEL = {
-  atom: 20, unary: 15, mul: 13, add: 12, shift: 11, compare: 10, bitAnd: 8, bitXor: 7, bitOr: 6, and: 5, or: 4, choose: 3,
+  atom: 20,
+  unary: 15,
+  mul: 13,
+  add: 12,
+  shift: 11,
+  compare: 10,
+  bitAnd: 8,
+  bitXor: 7,
+  bitOr: 6,
+  and: 5,
+  or: 4,
+  choose: 3,
 } as const
 
 export interface Text {
@@ -70,29 +81,37 @@ export function pair(node: Node, speaker: Speaker, manner: Manner = {}): [Text, 
 /** The operands of an operator that spreads a scalar over a vector by itself. */
 export function spread(node: Node, speaker: Speaker, manner: Manner = {}): [Text, Text] {
   const [a, b] = node.src as [Node, Node]
-  const scalar = (operand: Node, other: Node): Text | undefined => (operand.op === 'splat' && other.op !== 'splat'
-    ? speaker.say(operand.src[0] as Node, manner) : undefined)
+  const scalar = (operand: Node, other: Node): Text | undefined =>
+    operand.op === 'splat' && other.op !== 'splat' ? speaker.say(operand.src[0] as Node, manner) : undefined
   const [left, right] = pair(node, speaker, manner)
   return [scalar(a, b) ?? left, scalar(b, a) ?? right]
 }
 
 type Operands = (node: Node, speaker: Speaker, manner?: Manner) => [Text, Text]
 
-export const infix = (operator: string, level: number, operands: Operands = pair): Spelling => (node, speaker) => {
-  const [left, right] = operands(node, speaker, level <= LEVEL.bitAnd && level >= LEVEL.bitOr ? { hex: true } : {})
-  return binary(left, operator, right, level)
-}
+export const infix =
+  (operator: string, level: number, operands: Operands = pair): Spelling =>
+  (node, speaker) => {
+    const [left, right] = operands(node, speaker, level <= LEVEL.bitAnd && level >= LEVEL.bitOr ? { hex: true } : {})
+    return binary(left, operator, right, level)
+  }
 
-export const prefix = (operator: string): Spelling => (node, speaker) =>
-  unary(operator + within(speaker.say(node.src[0] as Node), LEVEL.unary + 1))
+export const prefix =
+  (operator: string): Spelling =>
+  (node, speaker) =>
+    unary(operator + within(speaker.say(node.src[0] as Node), LEVEL.unary + 1))
 
 /** `name(operands)` */
-export const call = (name: string): Spelling => (node, speaker) =>
-  atom(`${name}(${node.src.map((operand) => speaker.say(operand).text).join(', ')})`)
+export const call =
+  (name: string): Spelling =>
+  (node, speaker) =>
+    atom(`${name}(${node.src.map((operand) => speaker.say(operand).text).join(', ')})`)
 
 /** `name(operand, arg)` for ops whose argument is a number known now. */
-export const callWithArg = (name: string, suffix = ''): Spelling => (node, speaker) =>
-  atom(`${name}(${speaker.say(node.src[0] as Node).text}, ${String(node.arg)}${suffix})`)
+export const callWithArg =
+  (name: string, suffix = ''): Spelling =>
+  (node, speaker) =>
+    atom(`${name}(${speaker.say(node.src[0] as Node).text}, ${String(node.arg)}${suffix})`)
 
 export function choose(condition: Text, yes: Text, no: Text): Text {
   return {

@@ -9,11 +9,38 @@ import type { OpName } from '../ir/op.ts'
 import { lower } from '../ir/pass/index.ts'
 import type { Target } from '../ir/target.ts'
 import type { Caps, Source } from './caps.ts'
-import { type Access, type Body, type Dialect, constantOf, describe, fitsInteger, targetFor, sharesBuffers, subscript, usesSubgroups, writeBody } from './clike.ts'
+import {
+  type Access,
+  type Body,
+  type Dialect,
+  constantOf,
+  describe,
+  fitsInteger,
+  targetFor,
+  sharesBuffers,
+  subscript,
+  usesSubgroups,
+  writeBody,
+} from './clike.ts'
 import { floatDigits, halfDigits, hex } from './literal.ts'
 import { words } from './name.ts'
 import {
-  AXES, BARE, LEVEL, type Manner, type Speaker, type Spelling, type Text, atom, binary, call, callWithArg, infix, prefix, spread, unary, within,
+  AXES,
+  BARE,
+  LEVEL,
+  type Manner,
+  type Speaker,
+  type Spelling,
+  type Text,
+  atom,
+  binary,
+  call,
+  callWithArg,
+  infix,
+  prefix,
+  spread,
+  unary,
+  within,
 } from './text.ts'
 
 const LETTER = { f32: 'f', f16: 'h', i32: 'i', u32: 'u' } as const
@@ -50,30 +77,38 @@ const operand = (node: Node, index = 0): Node => node.src[index] as Node
 /** Several different constants together are a pattern of bits. */
 const construct = (node: Node, speaker: Speaker): Text =>
   atom(`${typeName(node.dtype)}(${node.src.map((part) => speaker.say(part, { hex: node.op === 'vec' }).text).join(', ')})`)
-const swizzle = (from: Text, first: number, width: number): Text => atom(`${within(from, LEVEL.atom)}.${AXES.slice(first, first + width).join('')}`)
+const swizzle = (from: Text, first: number, width: number): Text =>
+  atom(`${within(from, LEVEL.atom)}.${AXES.slice(first, first + width).join('')}`)
 
 /** True for what the compiler computes itself, and refuses if it goes wrong. */
 const isConstant = ({ op, src }: Node): boolean => op === 'const' || (src.length > 0 && op !== 'table' && src.every(isConstant))
 
 const unsigned = (node: Node, type: string, speaker: Speaker): Text =>
-  (scalarOf(node.dtype) === 'u32' ? speaker.say(node) : atom(`${type}(${speaker.say(node).text})`))
+  scalarOf(node.dtype) === 'u32' ? speaker.say(node) : atom(`${type}(${speaker.say(node).text})`)
 
 /** The language takes shift counts modulo 32 itself, but wants them unsigned, and refuses large constants. */
-const shift = (operator: string): Spelling => (node, speaker) => {
-  const [value, by] = node.src as [Node, Node]
-  const count = constantOf(by)
-  const type = typeName(vector('u32', widthOf(node.dtype)))
-  const right = count !== undefined ? atom(type === 'u32' ? String(count & 31) : `${type}(${count & 31})`)
-    : isConstant(by) ? binary(unsigned(by, type, speaker), '&', atom(`${type}(31)`), LEVEL.bitAnd)
-      : unsigned(by, type, speaker)
-  return binary(speaker.say(value), operator, right, LEVEL.shift)
-}
+const shift =
+  (operator: string): Spelling =>
+  (node, speaker) => {
+    const [value, by] = node.src as [Node, Node]
+    const count = constantOf(by)
+    const type = typeName(vector('u32', widthOf(node.dtype)))
+    const right =
+      count !== undefined
+        ? atom(type === 'u32' ? String(count & 31) : `${type}(${count & 31})`)
+        : isConstant(by)
+          ? binary(unsigned(by, type, speaker), '&', atom(`${type}(31)`), LEVEL.bitAnd)
+          : unsigned(by, type, speaker)
+    return binary(speaker.say(value), operator, right, LEVEL.shift)
+  }
 
 /** Division by zero is defined as we want it, except that a constant zero does not compile. */
-const divide = (operator: '/' | '%'): Spelling => (node, speaker) => {
-  if (isFloat(node.dtype) || constantOf(operand(node, 1)) !== 0) return infix(operator, LEVEL.mul, spread)(node, speaker)
-  return operator === '/' ? speaker.say(operand(node)) : atom(`${typeName(node.dtype)}(0)`)
-}
+const divide =
+  (operator: '/' | '%'): Spelling =>
+  (node, speaker) => {
+    if (isFloat(node.dtype) || constantOf(operand(node, 1)) !== 0) return infix(operator, LEVEL.mul, spread)(node, speaker)
+    return operator === '/' ? speaker.say(operand(node)) : atom(`${typeName(node.dtype)}(0)`)
+  }
 
 const cast: Spelling = (node, speaker) => {
   const from = operand(node)
@@ -91,8 +126,10 @@ const tanh: Spelling = (node, speaker) => {
   return atom(`tanh(clamp(${speaker.say(operand(node)).text}, ${low}, ${high}))`)
 }
 
-const logic = (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling => (node, speaker) =>
-  (node.dtype === 'bool' ? infix(scalarOperator, scalarLevel) : infix(operator, level))(node, speaker)
+const logic =
+  (scalarOperator: string, scalarLevel: number, operator: string, level: number): Spelling =>
+  (node, speaker) =>
+    (node.dtype === 'bool' ? infix(scalarOperator, scalarLevel) : infix(operator, level))(node, speaker)
 /** The sum of a product's elements is a dot product; any other sum is a helper. */
 const hsum: Spelling = (node, speaker) => {
   const from = operand(node)
@@ -112,41 +149,89 @@ const dot: Spelling = (node, speaker) => {
 }
 
 const spell = {
-  neg: (node, speaker) => (scalarOf(node.dtype) === 'u32' ? binary(atom('0u'), '-', speaker.say(operand(node)), LEVEL.add) : prefix('-')(node, speaker)),
+  neg: (node, speaker) =>
+    scalarOf(node.dtype) === 'u32' ? binary(atom('0u'), '-', speaker.say(operand(node)), LEVEL.add) : prefix('-')(node, speaker),
   abs: (node, speaker) => (scalarOf(node.dtype) === 'u32' ? speaker.say(operand(node)) : call('abs')(node, speaker)),
-  add: infix('+', LEVEL.add, spread), sub: infix('-', LEVEL.add, spread), mul: infix('*', LEVEL.mul, spread), div: divide('/'), rem: divide('%'),
-  min: call('min'), max: call('max'), fma: call('fma'), sqrt: call('sqrt'), rsqrt: call('inverseSqrt'),
-  exp: call('exp'), exp2: call('exp2'), log: call('log'), log2: call('log2'), sin: call('sin'), cos: call('cos'), tan: call('tan'),
-  asin: call('asin'), acos: call('acos'), atan: call('atan'), tanh, pow: call('pow'),
-  floor: call('floor'), ceil: call('ceil'), trunc: call('trunc'), rint: call('round'),
-  lt: infix('<', LEVEL.compare), le: infix('<=', LEVEL.compare), gt: infix('>', LEVEL.compare), ge: infix('>=', LEVEL.compare),
-  eq: infix('==', LEVEL.compare), ne: infix('!=', LEVEL.compare),
+  add: infix('+', LEVEL.add, spread),
+  sub: infix('-', LEVEL.add, spread),
+  mul: infix('*', LEVEL.mul, spread),
+  div: divide('/'),
+  rem: divide('%'),
+  min: call('min'),
+  max: call('max'),
+  fma: call('fma'),
+  sqrt: call('sqrt'),
+  rsqrt: call('inverseSqrt'),
+  exp: call('exp'),
+  exp2: call('exp2'),
+  log: call('log'),
+  log2: call('log2'),
+  sin: call('sin'),
+  cos: call('cos'),
+  tan: call('tan'),
+  asin: call('asin'),
+  acos: call('acos'),
+  atan: call('atan'),
+  tanh,
+  pow: call('pow'),
+  floor: call('floor'),
+  ceil: call('ceil'),
+  trunc: call('trunc'),
+  rint: call('round'),
+  lt: infix('<', LEVEL.compare),
+  le: infix('<=', LEVEL.compare),
+  gt: infix('>', LEVEL.compare),
+  ge: infix('>=', LEVEL.compare),
+  eq: infix('==', LEVEL.compare),
+  ne: infix('!=', LEVEL.compare),
   not: (node, speaker) => prefix(scalarOf(node.dtype) === 'bool' ? '!' : '~')(node, speaker),
-  and: logic('&&', LEVEL.and, '&', LEVEL.bitAnd), or: logic('||', LEVEL.or, '|', LEVEL.bitOr),
+  and: logic('&&', LEVEL.and, '&', LEVEL.bitAnd),
+  or: logic('||', LEVEL.or, '|', LEVEL.bitOr),
   xor: (node, speaker) => (scalarOf(node.dtype) === 'bool' ? infix('!=', LEVEL.compare) : infix('^', LEVEL.bitXor))(node, speaker),
-  shl: shift('<<'), shr: shift('>>'), popcount: call('countOneBits'),
+  shl: shift('<<'),
+  shr: shift('>>'),
+  popcount: call('countOneBits'),
   select: (node, speaker) => {
     const [condition, yes, no] = node.src.map((part) => speaker.say(part)) as [Text, Text, Text]
     return atom(`select(${no.text}, ${yes.text}, ${condition.text})`)
   },
-  cast, splat: construct, vec: construct, join: construct, hsum,
+  cast,
+  splat: construct,
+  vec: construct,
+  join: construct,
+  hsum,
   bitcast: (node, speaker) => atom(`bitcast<${typeName(node.dtype)}>(${speaker.say(operand(node)).text})`),
   extract: (node, speaker) => swizzle(speaker.say(operand(node)), Number(node.arg), 1),
   slice: (node, speaker) => swizzle(speaker.say(operand(node)), Number(node.arg), widthOf(node.dtype)),
-  unpackU8: call('unpack4xU8'), unpackI8: call('unpack4xI8'), unpackF16: call('unpack2x16float'), packF16: call('pack2x16float'),
+  unpackU8: call('unpack4xU8'),
+  unpackI8: call('unpack4xI8'),
+  unpackF16: call('unpack2x16float'),
+  packF16: call('pack2x16float'),
   packI8: (node, speaker) => call(operand(node).dtype === 'i32x4' ? 'pack4xI8' : 'pack4xU8')(node, speaker),
   table: (node, speaker) => {
     const known = constantOf(node)
-    return known !== undefined ? constant(known, scalarOf(node.dtype), {}, speaker) : subscript(speaker.table(node), speaker.say(operand(node), BARE))
+    return known !== undefined
+      ? constant(known, scalarOf(node.dtype), {}, speaker)
+      : subscript(speaker.table(node), speaker.say(operand(node), BARE))
   },
-  subSum: call('subgroupAdd'), subMax: call('subgroupMax'), subMin: call('subgroupMin'), subAny: call('subgroupAny'), subAll: call('subgroupAll'),
-  subBroadcast: callWithArg('subgroupBroadcast', 'u'), subShuffle: call('subgroupShuffle'),
-  subShuffleXor: callWithArg('subgroupShuffleXor', 'u'), subShuffleDown: callWithArg('subgroupShuffleDown', 'u'),
-  dotI8: dot, dotU7I8: dot,
+  subSum: call('subgroupAdd'),
+  subMax: call('subgroupMax'),
+  subMin: call('subgroupMin'),
+  subAny: call('subgroupAny'),
+  subAll: call('subgroupAll'),
+  subBroadcast: callWithArg('subgroupBroadcast', 'u'),
+  subShuffle: call('subgroupShuffle'),
+  subShuffleXor: callWithArg('subgroupShuffleXor', 'u'),
+  subShuffleDown: callWithArg('subgroupShuffleDown', 'u'),
+  dotI8: dot,
+  dotU7I8: dot,
 } as const satisfies Partial<Record<OpName, Spelling>>
 
 const POSITION = {
-  global: ['gid', 'global_invocation_id'], workgroup: ['group', 'workgroup_id'], grid: ['grid', 'num_workgroups'], lane: ['tid', 'local_invocation_id'],
+  global: ['gid', 'global_invocation_id'],
+  workgroup: ['group', 'workgroup_id'],
+  grid: ['grid', 'num_workgroups'],
+  lane: ['tid', 'local_invocation_id'],
 } as const
 
 const RESERVED = words(`
@@ -182,12 +267,13 @@ const dialectFor = (kernel: Kernel): Dialect => ({
   uniform: (name) => atom(`args.${name}`),
   let: (_dtype, name, value) => `let ${name} = ${value};`,
   var: (_dtype, name, value) => `var ${name} = ${value};`,
-  forLoop: (name, from, to, step) => `for (var ${name}: u32 = ${from}; ${name} < ${to}; ${step === '1' ? `${name}++` : `${name} += ${step}`}) {`,
+  forLoop: (name, from, to, step) =>
+    `for (var ${name}: u32 = ${from}; ${name} < ${to}; ${step === '1' ? `${name}++` : `${name} += ${step}`}) {`,
   unroll: () => undefined,
   barrier: () => (sharesBuffers(kernel) ? 'workgroupBarrier();\nstorageBarrier();' : 'workgroupBarrier();'),
   load: (access) => (access.memory.atomic ? atom(`atomicLoad(${pointer(access)})`) : subscript(access.name, access.index)),
-  store: (access, value) => (access.memory.atomic ? `atomicStore(${pointer(access)}, ${value.text});`
-    : `${access.name}[${access.index.text}] = ${value.text};`),
+  store: (access, value) =>
+    access.memory.atomic ? `atomicStore(${pointer(access)}, ${value.text});` : `${access.name}[${access.index.text}] = ${value.text};`,
   atomic: (access, kind, value) => atom(`atomic${kind[0]?.toUpperCase()}${kind.slice(1)}(${pointer(access)}, ${value.text})`),
 })
 
@@ -207,8 +293,9 @@ export function writeWgsl(kernel: Kernel): Source {
   const body = writeBody(kernel, dialectFor(kernel), 1, [kernel.name])
   const entry = RESERVED.has(kernel.name) ? `${kernel.name}_kernel` : kernel.name
   const lines = [`// ${describe(kernel)}`]
-  const half = [...buffersOf(kernel), ...kernel.shared].some(({ storage }) => storageScalar(storage) === 'f16')
-    || uses(kernel, ({ dtype }) => dtype !== 'void' && scalarOf(dtype) === 'f16')
+  const half =
+    [...buffersOf(kernel), ...kernel.shared].some(({ storage }) => storageScalar(storage) === 'f16') ||
+    uses(kernel, ({ dtype }) => dtype !== 'void' && scalarOf(dtype) === 'f16')
   if (half) lines.push('enable f16;')
   // subgroups are whole wherever the verifier let a subgroup operation stand, which WGSL's own analysis cannot see
   if (usesSubgroups(kernel)) {
@@ -219,7 +306,9 @@ export function writeWgsl(kernel: Kernel): Source {
     lines.push(`var<workgroup> ${body.names.get(name)}: array<${storageType(storage, atomic)}, ${length}>;`)
   }
   for (const { name, dtype, values } of body.tables) {
-    lines.push(`const ${name} = array<${typeName(dtype)}, ${values.length}>(${values.map((value) => constant(value, scalarOf(dtype), {}).text).join(', ')});`)
+    lines.push(
+      `const ${name} = array<${typeName(dtype)}, ${values.length}>(${values.map((value) => constant(value, scalarOf(dtype), {}).text).join(', ')});`,
+    )
   }
   if (kernel.shared.length + body.tables.length > 0) lines.push('')
   for (const key of [...body.needs].sort()) lines.push(...helper(key), '')
@@ -234,8 +323,10 @@ export function writeWgsl(kernel: Kernel): Source {
 function bindings(kernel: Kernel, body: Body): string[] {
   const buffers = buffersOf(kernel)
   const uniforms = uniformsOf(kernel)
-  const lines = buffers.map(({ name, storage, role, atomic }, index) =>
-    `@group(0) @binding(${index}) var<storage, ${role === 'read' && !atomic ? 'read' : 'read_write'}> ${body.names.get(name)}: array<${storageType(storage, atomic)}>;`)
+  const lines = buffers.map(
+    ({ name, storage, role, atomic }, index) =>
+      `@group(0) @binding(${index}) var<storage, ${role === 'read' && !atomic ? 'read' : 'read_write'}> ${body.names.get(name)}: array<${storageType(storage, atomic)}>;`,
+  )
   if (uniforms.length === 0) return lines
   // uniform blocks come in units of 16 bytes
   const padding = Array.from({ length: (4 - (uniforms.length % 4)) % 4 }, (_, index) => `  _pad${index}: u32,`)
@@ -246,7 +337,8 @@ function bindings(kernel: Kernel, body: Body): string[] {
 function builtins(body: Body): string[] {
   const names = [...body.indices]
   const lines = (['global', 'workgroup', 'grid', 'lane'] as const).flatMap((what) =>
-    (names.some((name) => name.startsWith(`${what}.`)) ? [`@builtin(${POSITION[what][1]}) ${POSITION[what][0]}: vec3u`] : []))
+    names.some((name) => name.startsWith(`${what}.`)) ? [`@builtin(${POSITION[what][1]}) ${POSITION[what][0]}: vec3u`] : [],
+  )
   if (names.includes('lane') || names.includes('subgroup')) lines.push('@builtin(local_invocation_index) lane: u32')
   if (names.includes('sublane')) lines.push('@builtin(subgroup_invocation_id) sublane: u32')
   return lines
@@ -273,7 +365,11 @@ function helper(key: string): string[] {
   // the language's own conversion stops at the largest float below the limit, and leaves NaN open
   const [limit, most] = scalarOf(to) === 'i32' ? ['2147483648.0f', '2147483647'] : ['4294967296.0f', '0xffffffffu']
   const wide = widthOf(to) > 1
-  const [threshold, top, zero] = wide ? [`${from}(${limit})`, `${type}(${most})`, `${type}(0)`] : [limit, most, scalarOf(to) === 'i32' ? '0' : '0u']
-  const isNan = wide ? `(bitcast<${bits}>(x) & ${bits}(0x7fffffffu)) > ${bits}(0x7f800000u)` : '(bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u'
+  const [threshold, top, zero] = wide
+    ? [`${from}(${limit})`, `${type}(${most})`, `${type}(0)`]
+    : [limit, most, scalarOf(to) === 'i32' ? '0' : '0u']
+  const isNan = wide
+    ? `(bitcast<${bits}>(x) & ${bits}(0x7fffffffu)) > ${bits}(0x7f800000u)`
+    : '(bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u'
   return [`fn ${key}(x: ${from}) -> ${type} {`, `  return select(select(${type}(x), ${top}, x >= ${threshold}), ${zero}, ${isNan});`, '}']
 }

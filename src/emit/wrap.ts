@@ -36,7 +36,8 @@ function breakOf(text: string, most: number): number | undefined {
     const equals = depth === 0 && text.startsWith(' = ', at)
     if (!comma && !equals && !OPERATORS.some((operator) => text.startsWith(operator, at))) continue
     const rank = depth + (equals ? 0.5 : text.startsWith(' * ', at) ? 0.4 : 0)
-    if ((equals || at > most / 3) && (best === undefined || rank <= best.depth)) best = { at: comma ? at + 1 : equals ? at + 2 : at, depth: rank }
+    if ((equals || at > most / 3) && (best === undefined || rank <= best.depth))
+      best = { at: comma ? at + 1 : equals ? at + 2 : at, depth: rank }
   }
   return best?.at
 }

@@ -11,8 +11,15 @@ import type { Arg, AtomicKind, IndexName, OpName } from './op.ts'
 import { type Maker, type Operand, type ScalarOf, type Uniformity, Value, constant, lift, makeNode } from './value.ts'
 import { verify } from './verify.ts'
 
-export interface BufferSpec<S extends Storage = Storage, R extends Role = Role> { readonly kind: 'buffer'; readonly storage: S; readonly role: R }
-export interface UniformSpec<D extends UniformParam['dtype'] = UniformParam['dtype']> { readonly kind: 'uniform'; readonly dtype: D }
+export interface BufferSpec<S extends Storage = Storage, R extends Role = Role> {
+  readonly kind: 'buffer'
+  readonly storage: S
+  readonly role: R
+}
+export interface UniformSpec<D extends UniformParam['dtype'] = UniformParam['dtype']> {
+  readonly kind: 'uniform'
+  readonly dtype: D
+}
 export type ParamSpec = BufferSpec | UniformSpec
 
 /** A buffer parameter; `role` says what the kernel may do with it. */
@@ -36,7 +43,11 @@ export interface Readable<S extends Storage, U extends Uniformity> {
    * `width` consecutive elements from `index` on, as one vector; needs no more than the element's own alignment. `ahead`: memory so many
    * bytes further on will be loaded soon, which need not exist; a hint that changes no value.
    */
-  load<W extends Width, V extends Uniformity = 'uniform'>(index: Index<V>, width: W, hint?: { ahead: number }): Value<Vector<Loaded<S> & Scalar, W>, U | V>
+  load<W extends Width, V extends Uniformity = 'uniform'>(
+    index: Index<V>,
+    width: W,
+    hint?: { ahead: number },
+  ): Value<Vector<Loaded<S> & Scalar, W>, U | V>
   /** An 8x8 tile: element (r, c) is at `index + r * rowLength + c`, or with `transposed` at `index + c * rowLength + r`. */
   tile(index: Index, rowLength: Index, options?: { transposed?: boolean }): Value<S extends 'f16' ? 'f16t' : 'f32t'>
 }
@@ -49,9 +60,16 @@ export interface Writable<S extends Storage> {
   atomic(kind: AtomicKind, index: Index, value: Operand<Loaded<S>>): Value<Loaded<S>>
 }
 /** A read-only buffer reads uniformly at uniform indices; one that may be written to does not. */
-export type Handle<P extends ParamSpec> = P extends BufferSpec<infer S, infer R>
-  ? R extends 'read' ? Readable<S, 'uniform'> : R extends 'write' ? Writable<S> : Readable<S, 'lane'> & Writable<S>
-  : P extends UniformSpec<infer D> ? Value<D, 'uniform'> : never
+export type Handle<P extends ParamSpec> =
+  P extends BufferSpec<infer S, infer R>
+    ? R extends 'read'
+      ? Readable<S, 'uniform'>
+      : R extends 'write'
+        ? Writable<S>
+        : Readable<S, 'lane'> & Writable<S>
+    : P extends UniformSpec<infer D>
+      ? Value<D, 'uniform'>
+      : never
 export type Handles<P extends Readonly<Record<string, ParamSpec>>> = { readonly [K in keyof P]: Handle<P[K]> }
 export type Shared<S extends Storage> = Readable<S, 'lane'> & Writable<S>
 
@@ -80,7 +98,11 @@ export interface LaneScope {
   var<D extends DType, U extends Uniformity>(name: string, init: Value<D, U>): Var<D>
   vec<S extends Scalar>(...lanes: readonly Value<S>[]): Value<Vector<S>>
   /** `values[index]` for constants known now. */
-  table<S extends Exclude<Scalar, 'bool' | 'f16'>, U extends Uniformity>(scalar: S, values: readonly number[], index: Value<'u32', U>): Value<S, U>
+  table<S extends Exclude<Scalar, 'bool' | 'f16'>, U extends Uniformity>(
+    scalar: S,
+    values: readonly number[],
+    index: Value<'u32', U>,
+  ): Value<S, U>
 
   when(condition: Value<'bool', 'uniform'>, then: (k: this) => void, otherwise?: (k: this) => void): void
   when(condition: Value<'bool'>, then: (k: LaneScope) => void, otherwise?: (k: LaneScope) => void): void
@@ -135,7 +157,9 @@ export interface KernelSpec<P extends Readonly<Record<string, ParamSpec>>> {
 
 /** Writes a kernel by running `body` once, and verifies it. */
 export function kernel<const P extends Readonly<Record<string, ParamSpec>>>(
-  name: string, spec: KernelSpec<P>, body: (params: Handles<P>, k: Scope) => void,
+  name: string,
+  spec: KernelSpec<P>,
+  body: (params: Handles<P>, k: Scope) => void,
 ): Kernel {
   const [x, y = 1, z = 1] = spec.workgroup ?? [1]
   const write = (): Kernel => {
@@ -150,7 +174,12 @@ export function kernel<const P extends Readonly<Record<string, ParamSpec>>>(
 }
 
 /** A kernel whose body is written when first asked for. Its getters are its own, so that a spread copies what they give. */
-function lazyKernel(name: string, spec: KernelSpec<Readonly<Record<string, ParamSpec>>>, workgroup: readonly [number, number, number], write: () => Kernel): Kernel {
+function lazyKernel(
+  name: string,
+  spec: KernelSpec<Readonly<Record<string, ParamSpec>>>,
+  workgroup: readonly [number, number, number],
+  write: () => Kernel,
+): Kernel {
   let kernel: Kernel | undefined
   const written = (): Kernel => {
     kernel ??= write()
@@ -164,12 +193,20 @@ function lazyKernel(name: string, spec: KernelSpec<Readonly<Record<string, Param
     name,
     key: JSON.stringify([name, spec.params, workgroup, subgroup, spec.variant]),
     product: spec.product,
-    params: Object.entries(spec.params).map(([key, param]) => (param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false })),
+    params: Object.entries(spec.params).map(([key, param]) =>
+      param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false },
+    ),
     workgroup,
     subgroup,
-    get shared() { return written().shared },
-    get body() { return written().body },
-    get interner() { return written().interner },
+    get shared() {
+      return written().shared
+    },
+    get body() {
+      return written().body
+    },
+    get interner() {
+      return written().interner
+    },
   }
 }
 
@@ -189,18 +226,35 @@ class Author implements Maker {
     this.#workgroup = workgroup
   }
 
-  get workgroupId() { return this.#axes('workgroup') }
-  get gridSize() { return this.#axes('grid') }
-  get laneId() { return this.#axes('lane') }
-  get lane() { return this.#index('lane') }
-  get subgroupId() { return this.#index('subgroup') }
-  get sublane() { return this.#index('sublane') }
+  get workgroupId() {
+    return this.#axes('workgroup')
+  }
+  get gridSize() {
+    return this.#axes('grid')
+  }
+  get laneId() {
+    return this.#axes('lane')
+  }
+  get lane() {
+    return this.#index('lane')
+  }
+  get subgroupId() {
+    return this.#index('subgroup')
+  }
+  get sublane() {
+    return this.#index('sublane')
+  }
   get globalId() {
-    const axis = (name: 'x' | 'y' | 'z', size: number) => this.#index(`workgroup.${name}`).mul(size).add(this.#index(`lane.${name}`))
+    const axis = (name: 'x' | 'y' | 'z', size: number) =>
+      this.#index(`workgroup.${name}`)
+        .mul(size)
+        .add(this.#index(`lane.${name}`))
     return { x: axis('x', this.#workgroup[0]), y: axis('y', this.#workgroup[1]), z: axis('z', this.#workgroup[2]) }
   }
 
-  const(dtype: DType, value: number | boolean): Value<DType> { return new Value(this, constant(this, value, dtype)) }
+  const(dtype: DType, value: number | boolean): Value<DType> {
+    return new Value(this, constant(this, value, dtype))
+  }
   let(name: string, value: Value<DType>): Value<DType> {
     const { op, arg } = value.node
     const last = this.#block.at(-1)
@@ -213,7 +267,9 @@ class Author implements Maker {
     const scalar = lanes[0] === undefined ? 'f32' : scalarOf(lanes[0].node.dtype)
     return this.#pure('vec', lanes, null, vector(scalar, lanes.length as Width))
   }
-  table(scalar: DType, values: readonly number[], index: Value<DType>): Value<DType> { return this.#pure('table', [index], values, scalar) }
+  table(scalar: DType, values: readonly number[], index: Value<DType>): Value<DType> {
+    return this.#pure('table', [index], values, scalar)
+  }
 
   var(name: string, init: Value<DType>): Var<DType> {
     const id = this.#locals++
@@ -238,23 +294,53 @@ class Author implements Maker {
     this.#add('for', [...bounds, block], unroll === undefined ? { id, name } : { id, name, unroll })
   }
 
-  loop(body: (k: unknown) => void): void { this.#add('loop', [this.#inside(() => body(this))]) }
-  breakIf(condition: Value<DType>): void { this.#add('breakIf', [condition.node]) }
-  barrier(): void { this.#add('barrier', [], 'workgroup') }
-  subgroupBarrier(): void { this.#add('barrier', [], 'subgroup') }
+  loop(body: (k: unknown) => void): void {
+    this.#add('loop', [this.#inside(() => body(this))])
+  }
+  breakIf(condition: Value<DType>): void {
+    this.#add('breakIf', [condition.node])
+  }
+  barrier(): void {
+    this.#add('barrier', [], 'workgroup')
+  }
+  subgroupBarrier(): void {
+    this.#add('barrier', [], 'subgroup')
+  }
 
-  subSum(value: Value<DType>): Value<DType> { return this.#effect('sum', 'subSum', [value.node]) }
-  subMax(value: Value<DType>): Value<DType> { return this.#effect('max', 'subMax', [value.node]) }
-  subMin(value: Value<DType>): Value<DType> { return this.#effect('min', 'subMin', [value.node]) }
-  subAny(value: Value<DType>): Value<DType> { return this.#effect('any', 'subAny', [value.node]) }
-  subAll(value: Value<DType>): Value<DType> { return this.#effect('all', 'subAll', [value.node]) }
-  subBroadcast(value: Value<DType>, lane: number): Value<DType> { return this.#effect('first', 'subBroadcast', [value.node], lane) }
-  subShuffle(value: Value<DType>, lane: Value<'u32'>): Value<DType> { return this.#effect('other', 'subShuffle', [value.node, lane.node]) }
-  subShuffleXor(value: Value<DType>, mask: number): Value<DType> { return this.#effect('other', 'subShuffleXor', [value.node], mask) }
-  subShuffleDown(value: Value<DType>, distance: number): Value<DType> { return this.#effect('other', 'subShuffleDown', [value.node], distance) }
+  subSum(value: Value<DType>): Value<DType> {
+    return this.#effect('sum', 'subSum', [value.node])
+  }
+  subMax(value: Value<DType>): Value<DType> {
+    return this.#effect('max', 'subMax', [value.node])
+  }
+  subMin(value: Value<DType>): Value<DType> {
+    return this.#effect('min', 'subMin', [value.node])
+  }
+  subAny(value: Value<DType>): Value<DType> {
+    return this.#effect('any', 'subAny', [value.node])
+  }
+  subAll(value: Value<DType>): Value<DType> {
+    return this.#effect('all', 'subAll', [value.node])
+  }
+  subBroadcast(value: Value<DType>, lane: number): Value<DType> {
+    return this.#effect('first', 'subBroadcast', [value.node], lane)
+  }
+  subShuffle(value: Value<DType>, lane: Value<'u32'>): Value<DType> {
+    return this.#effect('other', 'subShuffle', [value.node, lane.node])
+  }
+  subShuffleXor(value: Value<DType>, mask: number): Value<DType> {
+    return this.#effect('other', 'subShuffleXor', [value.node], mask)
+  }
+  subShuffleDown(value: Value<DType>, distance: number): Value<DType> {
+    return this.#effect('other', 'subShuffleDown', [value.node], distance)
+  }
 
-  tileFill(scalar: Scalar, value: number): Value<DType> { return this.#effect('tile', 'tileFill', [constant(this, value, scalar)]) }
-  tileMma(a: Value<DType>, b: Value<DType>, c: Value<DType>): Value<DType> { return this.#effect('tile', 'tileMma', [a.node, b.node, c.node]) }
+  tileFill(scalar: Scalar, value: number): Value<DType> {
+    return this.#effect('tile', 'tileFill', [constant(this, value, scalar)])
+  }
+  tileMma(a: Value<DType>, b: Value<DType>, c: Value<DType>): Value<DType> {
+    return this.#effect('tile', 'tileMma', [a.node, b.node, c.node])
+  }
 
   shared<S extends Storage>(name: string, storage: S, length: number): Shared<S> {
     this.#claim(name)
@@ -291,8 +377,14 @@ class Author implements Maker {
     return {
       at: (index) => load(index, 1, element),
       load: (index, width, hint) => load(index, width, vector(scalarOf(element), width), hint),
-      tile: (index, row, options) => this.#effect('tile', 'tileLoad', [at(index), at(row)],
-        options?.transposed === true ? { mem, transposed: true } : { mem }, storage === 'f16' ? 'f16t' : 'f32t'),
+      tile: (index, row, options) =>
+        this.#effect(
+          'tile',
+          'tileLoad',
+          [at(index), at(row)],
+          options?.transposed === true ? { mem, transposed: true } : { mem },
+          storage === 'f16' ? 'f16t' : 'f32t',
+        ),
       set: (index, value) => this.#add('store', [at(index), lift(this, value, element)], { mem }),
       store: (index, value) => this.#add('store', [at(index), value.node], { mem, width: Number(value.node.dtype.split('x')[1]) }),
       setTile: (index, row, tile) => this.#add('tileStore', [at(index), at(row), tile.node], { mem }),
@@ -304,22 +396,41 @@ class Author implements Maker {
   }
 
   #claim(name: string): void {
-    const taken = this.#params.some((param) => (typeof param === 'string' ? param : param.name) === name)
-      || this.#shared.some((array) => array.name === name)
+    const taken =
+      this.#params.some((param) => (typeof param === 'string' ? param : param.name) === name) ||
+      this.#shared.some((array) => array.name === name)
     if (taken || !/^[a-z][A-Za-z0-9]*$/.test(name)) {
-      throw new IngotError('bad-kernel', taken ? 'name is used twice' : 'bad name', { op: this.kernel, got: name, hint: 'letters and digits, first a small letter' })
+      throw new IngotError('bad-kernel', taken ? 'name is used twice' : 'bad name', {
+        op: this.kernel,
+        got: name,
+        hint: 'letters and digits, first a small letter',
+      })
     }
   }
 
   #axes(what: 'workgroup' | 'grid' | 'lane') {
     return { x: this.#index(`${what}.x`), y: this.#index(`${what}.y`), z: this.#index(`${what}.z`) }
   }
-  #index(name: IndexName): Value<'u32'> { return new Value(this, this.interner.make('index', 'u32', [], name)) }
-  #node(op: OpName, src: readonly Node[], arg: Arg, dtype: DType = 'void'): Node { return makeNode(this, op, src, arg, dtype) }
-  #pure(op: OpName, src: readonly Value<DType>[], arg: Arg, dtype: DType): Value<DType> {
-    return new Value(this, this.#node(op, src.map(({ node }) => node), arg, dtype))
+  #index(name: IndexName): Value<'u32'> {
+    return new Value(this, this.interner.make('index', 'u32', [], name))
   }
-  #add(op: OpName, src: readonly Node[], arg: Arg = null): void { this.#block.push(this.#node(op, src, arg)) }
+  #node(op: OpName, src: readonly Node[], arg: Arg, dtype: DType = 'void'): Node {
+    return makeNode(this, op, src, arg, dtype)
+  }
+  #pure(op: OpName, src: readonly Value<DType>[], arg: Arg, dtype: DType): Value<DType> {
+    return new Value(
+      this,
+      this.#node(
+        op,
+        src.map(({ node }) => node),
+        arg,
+        dtype,
+      ),
+    )
+  }
+  #add(op: OpName, src: readonly Node[], arg: Arg = null): void {
+    this.#block.push(this.#node(op, src, arg))
+  }
 
   /** Pins a value to this place and gives the name it is known by from here on. */
   #bind<D extends DType>(name: string, node: Node): Value<D> {

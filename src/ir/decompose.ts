@@ -14,12 +14,16 @@ type I32 = Value<'i32'>
 export type Decomposition = (maker: Maker, node: Node, src: readonly Node[]) => Node
 
 /** f16 takes the way through f32. */
-const float = (formula: (x: F32, y: F32, z: F32) => F32): Decomposition => (maker, node, src) => {
-  const operands = src.map((each) => new Value<'f32'>(maker, each).to('f32'))
-  return formula(...(operands as [F32, F32, F32])).to(scalarOf(node.dtype)).node
-}
-const unsigned = (formula: (x: U32, node: Node) => Value<DType>): Decomposition => (maker, node, src) =>
-  formula(new Value<'u32'>(maker, src[0] as Node), node).node
+const float =
+  (formula: (x: F32, y: F32, z: F32) => F32): Decomposition =>
+  (maker, node, src) => {
+    const operands = src.map((each) => new Value<'f32'>(maker, each).to('f32'))
+    return formula(...(operands as [F32, F32, F32])).to(scalarOf(node.dtype)).node
+  }
+const unsigned =
+  (formula: (x: U32, node: Node) => Value<DType>): Decomposition =>
+  (maker, node, src) =>
+    formula(new Value<'u32'>(maker, src[0] as Node), node).node
 const like = (x: Value<DType>, value: number): Value<DType> => new Value(x.maker, constant(x.maker, value, x.node.dtype))
 
 export const DECOMPOSE = {
@@ -58,10 +62,14 @@ export const DECOMPOSE = {
   abs: (maker, { dtype }, [x]) => {
     const value = new Value<DType>(maker, x as Node)
     switch (scalarOf(dtype)) {
-      case 'u32': return value.node
-      case 'f32': return (value as F32).as('u32').and(0x7fffffff).as('f32').node
-      case 'f16': return (value as F32).to('f32').abs().to('f16').node
-      default: return (value as I32).lt(0).select((value as I32).neg(), value as I32).node
+      case 'u32':
+        return value.node
+      case 'f32':
+        return (value as F32).as('u32').and(0x7fffffff).as('f32').node
+      case 'f16':
+        return (value as F32).to('f32').abs().to('f16').node
+      default:
+        return (value as I32).lt(0).select((value as I32).neg(), value as I32).node
     }
   },
   min: (maker, _node, [a, b]) => select(maker, make(maker, 'lt', [b as Node, a as Node]).node, b as Node, a as Node),
@@ -70,16 +78,30 @@ export const DECOMPOSE = {
     const a = new Value<'u32'>(maker, x as Node).as('u32')
     const pairs = a.sub(a.shr(1).and(0x55555555))
     const fours = pairs.and(0x33333333).add(pairs.shr(2).and(0x33333333))
-    return fours.add(fours.shr(4)).and(0x0f0f0f0f).mul(0x01010101).shr(24).as(scalarOf(dtype) as 'u32').node
+    return fours
+      .add(fours.shr(4))
+      .and(0x0f0f0f0f)
+      .mul(0x01010101)
+      .shr(24)
+      .as(scalarOf(dtype) as 'u32').node
   },
 
   hsum: (maker, _node, [x]) => tree(maker, 'add', x as Node),
   hmax: (maker, _node, [x]) => tree(maker, 'max', x as Node),
 
   unpackU8: unsigned((x) => vec(x.maker, bytes(x))),
-  unpackI8: unsigned((x) => vec(x.maker, [0, 8, 16, 24].map((at) => signedByte(x, at)))),
+  unpackI8: unsigned((x) =>
+    vec(
+      x.maker,
+      [0, 8, 16, 24].map((at) => signedByte(x, at)),
+    ),
+  ),
   packI8: unsigned((x) => {
-    const byte = (lane: number): U32 => (x.lane(lane) as U32).as('u32').and(255).shl(8 * lane)
+    const byte = (lane: number): U32 =>
+      (x.lane(lane) as U32)
+        .as('u32')
+        .and(255)
+        .shl(8 * lane)
     return byte(0).or(byte(1)).or(byte(2)).or(byte(3))
   }),
   unpackF16: unsigned((x) => vec(x.maker, [widenHalf(x.and(0xffff)), widenHalf(x.shr(16))])),
@@ -102,7 +124,13 @@ function select(maker: Maker, condition: Node, a: Node, b: Node): Node {
 
 function vec(maker: Maker, lanes: readonly Value<DType>[]): Value<DType> {
   const scalar = scalarOf((lanes[0] as Value<DType>).node.dtype)
-  return make(maker, 'vec', lanes.map(({ node }) => node), null, vector(scalar, lanes.length as Width))
+  return make(
+    maker,
+    'vec',
+    lanes.map(({ node }) => node),
+    null,
+    vector(scalar, lanes.length as Width),
+  )
 }
 
 /** Halves a vector until one element is left. */
@@ -119,7 +147,10 @@ function unsignedByte(x: U32, at: number): I32 {
 }
 
 function signedByte(x: U32, at: number): I32 {
-  return x.as('i32').shl(24 - at).shr(24)
+  return x
+    .as('i32')
+    .shl(24 - at)
+    .shr(24)
 }
 
 function bytes(x: U32): U32[] {
@@ -137,13 +168,23 @@ function dot(first: (x: U32, at: number) => I32): Decomposition {
 /** Sixteen bytes are four words: choose the word, then shift the byte down. */
 function lookup(x: U32, table: readonly number[]): U32 {
   const word = (from: number): U32 =>
-    like(x, table.slice(from, from + 4).reduce((sum, byte, lane) => sum + ((byte & 255) * 2 ** (8 * lane)), 0)) as U32
+    like(
+      x,
+      table.slice(from, from + 4).reduce((sum, byte, lane) => sum + (byte & 255) * 2 ** (8 * lane), 0),
+    ) as U32
   const [w0, w1, w2, w3] = [word(0), word(4), word(8), word(12)]
-  return bytes(x).map((index, lane) => {
-    const low = index.lt(4).select(w0, w1)
-    const high = index.lt(12).select(w2, w3)
-    return index.lt(8).select(low, high).shr(index.and(3).shl(3)).and(255).shl(8 * lane)
-  }).reduce((all, byte) => all.or(byte))
+  return bytes(x)
+    .map((index, lane) => {
+      const low = index.lt(4).select(w0, w1)
+      const high = index.lt(12).select(w2, w3)
+      return index
+        .lt(8)
+        .select(low, high)
+        .shr(index.and(3).shl(3))
+        .and(255)
+        .shl(8 * lane)
+    })
+    .reduce((all, byte) => all.or(byte))
 }
 
 /** The f32 of an f16 in the low bits of a word. */
@@ -163,7 +204,10 @@ export function roundToHalf(x: F32): U32 {
   const bits = x.as('u32')
   const size = bits.and(0x7fffffff)
   // rebias the exponent and add half of the last kept bit, a little less if that bit is even
-  const normal = size.add(((15 - 127) << 23) + 0xfff >>> 0).add(size.shr(13).and(1)).shr(13)
+  const normal = size
+    .add((((15 - 127) << 23) + 0xfff) >>> 0)
+    .add(size.shr(13).and(1))
+    .shr(13)
   // next to 1/2 the last bit of an f32 is worth as much as that of a subnormal f16
   const subnormal = size.as('f32').add(0.5).as('u32').sub(0x3f000000)
   const endless = size.gt(0x7f800000).select(like(size, 0x7e00) as U32, 0x7c00)

@@ -3,7 +3,10 @@
 
 import type { Node } from './node.ts'
 
-export interface Displacement { readonly base: Node; readonly plus: number }
+export interface Displacement {
+  readonly base: Node
+  readonly plus: number
+}
 
 /** The parts of `base + constant`, where the index has that form. */
 export function displacement({ op, src: [base, plus] }: Node): Displacement | undefined {

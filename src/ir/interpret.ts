@@ -78,7 +78,8 @@ function refuseOverlap(kernel: Kernel, { buffers }: Dispatch): void {
       if (other === name || b === undefined || a.buffer !== b.buffer) continue
       if (a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength) {
         throw new IngotError('bad-argument', `${name} is written and shares bytes with ${other}`, {
-          op: kernel.name, hint: "use one 'readwrite' buffer",
+          op: kernel.name,
+          hint: "use one 'readwrite' buffer",
         })
       }
     }

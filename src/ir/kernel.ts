@@ -74,8 +74,10 @@ export function sharedBytes(kernel: Kernel): number {
 
 /** The memory a load, store or atomic names: a buffer parameter or a shared array. */
 export function memoryOf(kernel: Kernel, name: string): BufferParam | SharedArray | undefined {
-  return kernel.params.find((param): param is BufferParam => param.kind === 'buffer' && param.name === name)
-    ?? kernel.shared.find((array) => array.name === name)
+  return (
+    kernel.params.find((param): param is BufferParam => param.kind === 'buffer' && param.name === name) ??
+    kernel.shared.find((array) => array.name === name)
+  )
 }
 
 export function isShared(memory: BufferParam | SharedArray): memory is SharedArray {
@@ -85,7 +87,9 @@ export function isShared(memory: BufferParam | SharedArray): memory is SharedArr
 /** True if any node of the body satisfies `test`. */
 export function uses(kernel: Kernel, test: (node: Node) => boolean): boolean {
   let found = false
-  walk(kernel.body, (node) => { found ||= test(node) })
+  walk(kernel.body, (node) => {
+    found ||= test(node)
+  })
   return found
 }
 

@@ -167,7 +167,11 @@ function sinPart(r: F32): F32 {
 
 function cosPart(r: F32): F32 {
   const z = r.mul(r)
-  return z.mul(z).mul(polynomial(z, [0.04166666416, -0.001388827117, 2.454382208e-5])).sub(z.mul(0.5)).add(1)
+  return z
+    .mul(z)
+    .mul(polynomial(z, [0.04166666416, -0.001388827117, 2.454382208e-5]))
+    .sub(z.mul(0.5))
+    .add(1)
 }
 
 /** sin(r + n * pi/2) */
@@ -208,7 +212,13 @@ export function asin(x: F32): F32 {
 
 export function acos(x: F32): F32 {
   const { isLarge, p } = asinPart(x)
-  const large = x.gt(0).select(p.mul(2), p.mul(-2).add(2 * HALF_PI_LOW).add(2 * HALF_PI))
+  const large = x.gt(0).select(
+    p.mul(2),
+    p
+      .mul(-2)
+      .add(2 * HALF_PI_LOW)
+      .add(2 * HALF_PI),
+  )
   return isLarge.select(large, withSign(p, x).neg().add(HALF_PI_LOW).add(HALF_PI))
 }
 
@@ -226,9 +236,9 @@ export function atan(x: F32): F32 {
 export function tanh(x: F32): F32 {
   const size = x.abs()
   const z = size.mul(size)
-  const small = size.add(size.mul(z).mul(
-    polynomial(z, [-0.3333333314, 0.1333330217, -0.0539590637, 0.02176778133, -0.008341050443, 0.002290061513]),
-  ))
+  const small = size.add(
+    size.mul(z).mul(polynomial(z, [-0.3333333314, 0.1333330217, -0.0539590637, 0.02176778133, -0.008341050443, 0.002290061513])),
+  )
   const large = constantLike(x, 1).sub(constantLike(x, 2).div(exp(size.mul(2)).add(1)))
   return withSign(size.lt(0.625).select(small, large), x)
 }

@@ -10,13 +10,7 @@
 import { type DType, type Scalar, isFloat, isInteger, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
 
 /** The part of a node that is not another node: a constant, a name, a lane number, a table. */
-export type Arg =
-  | null
-  | number
-  | boolean
-  | string
-  | readonly number[]
-  | Readonly<{ [key: string]: number | boolean | string | undefined }>
+export type Arg = null | number | boolean | string | readonly number[] | Readonly<{ [key: string]: number | boolean | string | undefined }>
 
 export type OpKind = 'pure' | 'effect' | 'statement'
 /** Gives the result type, or a sentence saying what is wrong with the operands. */
@@ -33,12 +27,14 @@ export interface OpRecord {
 
 const wrong = (text: string): { wrong: string } => ({ wrong: text })
 
-const same = (allowed: (dtype: DType) => boolean, name: string): TypeRule => (src) => {
-  const first = src[0]
-  if (first === undefined) return wrong('needs operands')
-  for (const dtype of src) if (dtype !== first) return wrong(`operands must have one type, got ${src.join(' and ')}`)
-  return allowed(first) ? first : wrong(`works on ${name}, got ${first}`)
-}
+const same =
+  (allowed: (dtype: DType) => boolean, name: string): TypeRule =>
+  (src) => {
+    const first = src[0]
+    if (first === undefined) return wrong('needs operands')
+    for (const dtype of src) if (dtype !== first) return wrong(`operands must have one type, got ${src.join(' and ')}`)
+    return allowed(first) ? first : wrong(`works on ${name}, got ${first}`)
+  }
 const isBool = (dtype: DType): boolean => dtype !== 'void' && !isTile(dtype) && scalarOf(dtype) === 'bool'
 const anyFloat = (dtype: DType): boolean => isFloat(dtype) && !isTile(dtype)
 const isNumber = (dtype: DType): boolean => anyFloat(dtype) || isInteger(dtype)
@@ -52,10 +48,12 @@ const compareRule: TypeRule = (src) => {
   return typeof type === 'string' ? vector('bool', widthOf(type)) : type
 }
 /** The result type is what the node states; `check` may refuse it. */
-const stated = (check: (src: readonly DType[], to: DType) => string | undefined): TypeRule => (src, _arg, to) => {
-  const problem = check(src, to)
-  return problem === undefined ? to : wrong(problem)
-}
+const stated =
+  (check: (src: readonly DType[], to: DType) => string | undefined): TypeRule =>
+  (src, _arg, to) => {
+    const problem = check(src, to)
+    return problem === undefined ? to : wrong(problem)
+  }
 const packed = (dtype: DType | undefined): boolean => dtype !== undefined && isInteger(dtype)
 
 const pure = (arity: number, type: TypeRule, js?: OpRecord['js']): OpRecord =>
@@ -69,9 +67,14 @@ const isInt = (scalar: Scalar): boolean => scalar === 'i32' || scalar === 'u32'
 const dot4 = (signA: boolean, max: number): OpRecord => ({
   kind: 'pure',
   arity: 3,
-  type: (src) => (packed(src[0]) && src[0] === src[1] && src[2] !== undefined
-    && scalarOf(src[2]) === 'i32' && widthOf(src[2]) === widthOf(src[0] as DType)
-    ? src[2] : wrong(`wants two packed u32 operands and an i32 sum of one width, got ${src.join(', ')}`)),
+  type: (src) =>
+    packed(src[0]) &&
+    src[0] === src[1] &&
+    src[2] !== undefined &&
+    scalarOf(src[2]) === 'i32' &&
+    widthOf(src[2]) === widthOf(src[0] as DType)
+      ? src[2]
+      : wrong(`wants two packed u32 operands and an i32 sum of one width, got ${src.join(', ')}`),
   js: () => (a, b, sum) => {
     for (let byte = 0; byte < 32; byte += 8) {
       const x = signA ? (a << (24 - byte)) >> 24 : (a >>> byte) & 255
@@ -83,18 +86,31 @@ const dot4 = (signA: boolean, max: number): OpRecord => ({
 })
 
 const tiles: TypeRule = (src) =>
-  src.length === 3 && src.every((dtype) => isTile(dtype)) && src[2] === 'f32t' ? 'f32t'
+  src.length === 3 && src.every((dtype) => isTile(dtype)) && src[2] === 'f32t'
+    ? 'f32t'
     : wrong(`wants tiles and an f32 accumulator, got ${src.join(', ')}`)
 const subgroup = (rule: TypeRule): OpRecord => effect(1, rule)
 const memory: TypeRule = stated((src) => (src[0] === 'u32' ? undefined : `index must be u32, got ${src[0]}`))
 
 export const OPS = {
   // leaves
-  const: pure(0, stated(() => undefined)), // arg: number or boolean
+  const: pure(
+    0,
+    stated(() => undefined),
+  ), // arg: number or boolean
   index: pure(0, () => 'u32'), // arg: one of INDICES
-  uniform: pure(0, stated(() => undefined)), // arg: name
-  local: pure(0, stated(() => undefined)), // arg: id of a `let` or of a loop's variable
-  table: pure(1, stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32'))), // arg: the constants
+  uniform: pure(
+    0,
+    stated(() => undefined),
+  ), // arg: name
+  local: pure(
+    0,
+    stated(() => undefined),
+  ), // arg: id of a `let` or of a loop's variable
+  table: pure(
+    1,
+    stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32')),
+  ), // arg: the constants
 
   // arithmetic
   neg: pure(1, numbers, () => (a) => -a),
@@ -143,28 +159,75 @@ export const OPS = {
   shl: pure(2, integers, () => (a, b) => a << (b & 31)),
   shr: pure(2, integers, (s) => (s === 'u32' ? (a, b) => a >>> (b & 31) : (a, b) => a >> (b & 31))),
   popcount: pure(1, integers, () => countBits),
-  select: pure(3, (src) => (src[1] !== src[2] ? wrong(`branches differ: ${src[1]} and ${src[2]}`)
-    : src[0] !== undefined && src[1] !== undefined && src[1] !== 'void' && !isTile(src[1]) && isBool(src[0])
-      && widthOf(src[0]) === widthOf(src[1]) ? src[1] : wrong(`condition must be bool of the branches' width, got ${src[0]}`)),
-  () => (c, a, b) => (c !== 0 ? a : b)),
+  select: pure(
+    3,
+    (src) =>
+      src[1] !== src[2]
+        ? wrong(`branches differ: ${src[1]} and ${src[2]}`)
+        : src[0] !== undefined &&
+            src[1] !== undefined &&
+            src[1] !== 'void' &&
+            !isTile(src[1]) &&
+            isBool(src[0]) &&
+            widthOf(src[0]) === widthOf(src[1])
+          ? src[1]
+          : wrong(`condition must be bool of the branches' width, got ${src[0]}`),
+    () => (c, a, b) => (c !== 0 ? a : b),
+  ),
 
   // between types; float to integer truncates and saturates, NaN gives 0
-  cast: pure(1, stated((src, to) => (src[0] !== undefined && widthOf(src[0]) === widthOf(to) ? undefined : `cannot cast ${src[0]} to ${to}`))),
-  bitcast: pure(1, stated((src, to) => (src[0] !== undefined && widthOf(src[0]) === widthOf(to)
-    && [src[0], to].every((dtype) => ['f32', 'i32', 'u32'].includes(scalarOf(dtype))) ? undefined : `cannot reinterpret ${src[0]} as ${to}`))),
+  cast: pure(
+    1,
+    stated((src, to) => (src[0] !== undefined && widthOf(src[0]) === widthOf(to) ? undefined : `cannot cast ${src[0]} to ${to}`)),
+  ),
+  bitcast: pure(
+    1,
+    stated((src, to) =>
+      src[0] !== undefined &&
+      widthOf(src[0]) === widthOf(to) &&
+      [src[0], to].every((dtype) => ['f32', 'i32', 'u32'].includes(scalarOf(dtype)))
+        ? undefined
+        : `cannot reinterpret ${src[0]} as ${to}`,
+    ),
+  ),
 
   // vectors
-  splat: pure(1, stated((src, to) => (src[0] === scalarOf(to) && widthOf(to) > 1 ? undefined : `cannot splat ${src[0]} to ${to}`))),
-  vec: pure(-1, stated((src, to) => (src.length === widthOf(to) && src.every((dtype) => dtype === scalarOf(to)) ? undefined
-    : `wants ${widthOf(to)} operands of ${scalarOf(to)}, got ${src.join(', ')}`))),
-  extract: pure(1, (src, arg) => (src[0] !== undefined && typeof arg === 'number' && arg >= 0 && arg < widthOf(src[0]) && widthOf(src[0]) > 1
-    ? scalarOf(src[0]) : wrong(`no lane ${String(arg)} in ${src[0]}`))), // arg: lane
-  slice: pure(1, stated((src, to) => (src[0] !== undefined && scalarOf(src[0]) === scalarOf(to) && widthOf(src[0]) > widthOf(to) ? undefined
-    : `cannot take ${to} out of ${src[0]}`))), // arg: first lane
-  join: pure(2, (src) => (src[0] !== undefined && src[0] === src[1] && widthOf(src[0]) > 1 && widthOf(src[0]) < 16
-    ? vector(scalarOf(src[0]), (2 * widthOf(src[0])) as 4) : wrong(`wants two vectors of one type, got ${src.join(', ')}`))),
-  hsum: pure(1, (src) => (src[0] !== undefined && isNumber(src[0]) && widthOf(src[0]) > 1 ? scalarOf(src[0]) : wrong(`wants a vector, got ${src[0]}`))),
-  hmax: pure(1, (src) => (src[0] !== undefined && isNumber(src[0]) && widthOf(src[0]) > 1 ? scalarOf(src[0]) : wrong(`wants a vector, got ${src[0]}`))),
+  splat: pure(
+    1,
+    stated((src, to) => (src[0] === scalarOf(to) && widthOf(to) > 1 ? undefined : `cannot splat ${src[0]} to ${to}`)),
+  ),
+  vec: pure(
+    -1,
+    stated((src, to) =>
+      src.length === widthOf(to) && src.every((dtype) => dtype === scalarOf(to))
+        ? undefined
+        : `wants ${widthOf(to)} operands of ${scalarOf(to)}, got ${src.join(', ')}`,
+    ),
+  ),
+  extract: pure(1, (src, arg) =>
+    src[0] !== undefined && typeof arg === 'number' && arg >= 0 && arg < widthOf(src[0]) && widthOf(src[0]) > 1
+      ? scalarOf(src[0])
+      : wrong(`no lane ${String(arg)} in ${src[0]}`),
+  ), // arg: lane
+  slice: pure(
+    1,
+    stated((src, to) =>
+      src[0] !== undefined && scalarOf(src[0]) === scalarOf(to) && widthOf(src[0]) > widthOf(to)
+        ? undefined
+        : `cannot take ${to} out of ${src[0]}`,
+    ),
+  ), // arg: first lane
+  join: pure(2, (src) =>
+    src[0] !== undefined && src[0] === src[1] && widthOf(src[0]) > 1 && widthOf(src[0]) < 16
+      ? vector(scalarOf(src[0]), (2 * widthOf(src[0])) as 4)
+      : wrong(`wants two vectors of one type, got ${src.join(', ')}`),
+  ),
+  hsum: pure(1, (src) =>
+    src[0] !== undefined && isNumber(src[0]) && widthOf(src[0]) > 1 ? scalarOf(src[0]) : wrong(`wants a vector, got ${src[0]}`),
+  ),
+  hmax: pure(1, (src) =>
+    src[0] !== undefined && isNumber(src[0]) && widthOf(src[0]) > 1 ? scalarOf(src[0]) : wrong(`wants a vector, got ${src[0]}`),
+  ),
 
   // four bytes in a u32, lowest first; two halves in a u32
   unpackU8: pure(1, (src) => (src[0] === 'u32' ? 'u32x4' : wrong(`wants u32, got ${src[0]}`))),
@@ -182,8 +245,14 @@ export const OPS = {
   // memory; arg: { mem, width?: elements to load or store as one vector, ahead?: a load's hint (author.ts) }
   load: effect(1, memory),
   store: statement(2),
-  atomic: effect(2, stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32'))), // arg: { mem, kind: AtomicKind }
-  get: effect(0, stated(() => undefined)), // arg: id of a `var`
+  atomic: effect(
+    2,
+    stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32')),
+  ), // arg: { mem, kind: AtomicKind }
+  get: effect(
+    0,
+    stated(() => undefined),
+  ), // arg: id of a `var`
 
   // subgroups; the value of the lanes that are active
   subSum: subgroup(numbers),
@@ -198,7 +267,10 @@ export const OPS = {
 
   // 8x8 tiles; arg of load and store: { mem, transposed? }, operands: first index, elements per row (, tile)
   tileFill: effect(1, (src) => (src[0] === 'f32' ? 'f32t' : src[0] === 'f16' ? 'f16t' : wrong(`wants a float, got ${src[0]}`))),
-  tileLoad: effect(2, stated((src) => (src[0] === 'u32' && src[1] === 'u32' ? undefined : 'index and row length must be u32'))),
+  tileLoad: effect(
+    2,
+    stated((src) => (src[0] === 'u32' && src[1] === 'u32' ? undefined : 'index and row length must be u32')),
+  ),
   tileStore: statement(3),
   tileMma: effect(3, tiles), // a * b + c
 
@@ -218,8 +290,18 @@ export type OpName = keyof typeof OPS
 
 /** Where a lane is: `lane` and `workgroup` by axis, flat lane number, subgroup number, lane within its subgroup, grid size. */
 export const INDICES = [
-  'workgroup.x', 'workgroup.y', 'workgroup.z', 'grid.x', 'grid.y', 'grid.z',
-  'lane.x', 'lane.y', 'lane.z', 'lane', 'subgroup', 'sublane',
+  'workgroup.x',
+  'workgroup.y',
+  'workgroup.z',
+  'grid.x',
+  'grid.y',
+  'grid.z',
+  'lane.x',
+  'lane.y',
+  'lane.z',
+  'lane',
+  'subgroup',
+  'sublane',
 ] as const
 export type IndexName = (typeof INDICES)[number]
 

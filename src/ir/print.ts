@@ -15,9 +15,22 @@ const ATOM = 15
 
 /** Infix ops: how tightly they bind, and how they are written. */
 const INFIX: Partial<Record<OpName, readonly [level: number, text: string, boolText?: string]>> = {
-  or: [4, '|', '||'], xor: [5, '^'], and: [6, '&', '&&'], eq: [7, '=='], ne: [7, '!='],
-  lt: [8, '<'], le: [8, '<='], gt: [8, '>'], ge: [8, '>='], shl: [9, '<<'], shr: [9, '>>'],
-  add: [10, '+'], sub: [10, '-'], mul: [11, '*'], div: [11, '/'], rem: [11, '%'],
+  or: [4, '|', '||'],
+  xor: [5, '^'],
+  and: [6, '&', '&&'],
+  eq: [7, '=='],
+  ne: [7, '!='],
+  lt: [8, '<'],
+  le: [8, '<='],
+  gt: [8, '>'],
+  ge: [8, '>='],
+  shl: [9, '<<'],
+  shr: [9, '>>'],
+  add: [10, '+'],
+  sub: [10, '-'],
+  mul: [11, '*'],
+  div: [11, '/'],
+  rem: [11, '%'],
 }
 
 type Field = Readonly<Record<string, number | boolean | string | undefined>>
@@ -66,7 +79,13 @@ class Printer {
     for (const name of [...this.#params, ...INDICES]) this.#taken.add(name)
     walk(kernel.body, (node) => {
       for (const child of node.src) this.#uses.set(child, (this.#uses.get(child) ?? 0) + 1)
-      this.#sizes.set(node, Math.min(1e6, node.src.reduce((sum, child) => sum + (this.#sizes.get(child) ?? 0), 1)))
+      this.#sizes.set(
+        node,
+        Math.min(
+          1e6,
+          node.src.reduce((sum, child) => sum + (this.#sizes.get(child) ?? 0), 1),
+        ),
+      )
     })
     this.#nameLocals(kernel.body)
   }
@@ -105,7 +124,9 @@ class Printer {
   #statement(node: Node, indent: string): void {
     const inner = `${indent}  `
     const [a, b, c] = node.src.map((child) => (child.op === 'block' ? '' : this.#line(child, indent)))
-    const add = (text: string): void => { this.lines.push(indent + text) }
+    const add = (text: string): void => {
+      this.lines.push(indent + text)
+    }
     const { id, name, unroll, mem, width, transposed } = fieldsOf(node.arg)
     const local = (number: unknown): string => this.#names.get(number as number) ?? `${String(name ?? '')}%${String(number)}`
     const nest = (child: Node | undefined): void => {
@@ -113,12 +134,19 @@ class Printer {
       else this.lines.push(`${inner}…`)
     }
     switch (node.op) {
-      case 'let': case 'var': return add(`${node.op} ${local(id)}: ${node.src[0]?.dtype ?? 'void'} = ${a}`)
-      case 'set': return add(`${local(node.arg)} = ${a}`)
-      case 'store': return add(`${String(mem)}[${a}${width === undefined ? '' : `..+${String(width)}`}] = ${b}`)
-      case 'tileStore': return add(`${String(mem)}.tile(${a}, ${b}${transposed === true ? ', transposed' : ''}) = ${c}`)
-      case 'breakIf': return add(`break if ${a}`)
-      case 'barrier': return add(`barrier ${String(node.arg)}`)
+      case 'let':
+      case 'var':
+        return add(`${node.op} ${local(id)}: ${node.src[0]?.dtype ?? 'void'} = ${a}`)
+      case 'set':
+        return add(`${local(node.arg)} = ${a}`)
+      case 'store':
+        return add(`${String(mem)}[${a}${width === undefined ? '' : `..+${String(width)}`}] = ${b}`)
+      case 'tileStore':
+        return add(`${String(mem)}.tile(${a}, ${b}${transposed === true ? ', transposed' : ''}) = ${c}`)
+      case 'breakIf':
+        return add(`break if ${a}`)
+      case 'barrier':
+        return add(`barrier ${String(node.arg)}`)
       case 'if':
         add(`if (${a}) {`)
         nest(node.src[1])
@@ -139,7 +167,8 @@ class Printer {
         add('{')
         nest(node)
         return add('}')
-      default: return add(`${node.op}(${node.src.map((child) => this.#line(child, indent)).join(', ')})`)
+      default:
+        return add(`${node.op}(${node.src.map((child) => this.#line(child, indent)).join(', ')})`)
     }
   }
 
@@ -186,24 +215,47 @@ class Printer {
     }
     const { mem, width, ahead, transposed, kind } = fieldsOf(arg)
     switch (op) {
-      case 'const': return printConst(dtype, arg)
-      case 'index': return [this.#params.has(String(arg)) ? `index.${String(arg)}` : String(arg), ATOM]
-      case 'uniform': return [String(arg), ATOM]
-      case 'local': case 'get': return [this.#names.get(arg as number) ?? `%${String(arg)}`, ATOM]
-      case 'neg': return [`-${at(0, UNARY + 1)}`, UNARY]
-      case 'not': return [`${dtype.startsWith('bool') ? '!' : '~'}${at(0, UNARY)}`, UNARY]
-      case 'select': return [`${at(0, 2)} ? ${at(1, 2)} : ${at(2, 1)}`, 1]
-      case 'cast': case 'vec': return [`${dtype}(${all()})`, ATOM]
-      case 'bitcast': return [`bits<${dtype}>(${all()})`, ATOM]
-      case 'splat': return [`splat${widthOf(dtype)}(${all()})`, ATOM]
-      case 'extract': return [`${at(0, ATOM)}[${String(arg)}]`, ATOM]
-      case 'slice': return [`${at(0, ATOM)}[${String(arg)}..+${widthOf(dtype)}]`, ATOM]
-      case 'table': return [`${dtype}[${(arg as readonly number[]).join(', ')}][${all()}]`, ATOM]
-      case 'lookup16': return [`lookup16([${(arg as readonly number[]).join(', ')}], ${all()})`, ATOM]
-      case 'load': return [`${String(mem)}[${all()}${width === undefined ? '' : `..+${String(width)}`}${ahead === undefined ? '' : `, ahead ${String(ahead)}`}]${this.#odd(node)}`, ATOM]
-      case 'tileLoad': return [`${String(mem)}.tile(${all()}${transposed === true ? ', transposed' : ''})${this.#odd(node)}`, ATOM]
-      case 'atomic': return [`atomic ${String(kind)} ${String(mem)}[${at(0)}], ${at(1)}`, 1]
-      default: return [`${op}(${all()}${arg === null ? '' : `, ${JSON.stringify(arg)}`})`, ATOM]
+      case 'const':
+        return printConst(dtype, arg)
+      case 'index':
+        return [this.#params.has(String(arg)) ? `index.${String(arg)}` : String(arg), ATOM]
+      case 'uniform':
+        return [String(arg), ATOM]
+      case 'local':
+      case 'get':
+        return [this.#names.get(arg as number) ?? `%${String(arg)}`, ATOM]
+      case 'neg':
+        return [`-${at(0, UNARY + 1)}`, UNARY]
+      case 'not':
+        return [`${dtype.startsWith('bool') ? '!' : '~'}${at(0, UNARY)}`, UNARY]
+      case 'select':
+        return [`${at(0, 2)} ? ${at(1, 2)} : ${at(2, 1)}`, 1]
+      case 'cast':
+      case 'vec':
+        return [`${dtype}(${all()})`, ATOM]
+      case 'bitcast':
+        return [`bits<${dtype}>(${all()})`, ATOM]
+      case 'splat':
+        return [`splat${widthOf(dtype)}(${all()})`, ATOM]
+      case 'extract':
+        return [`${at(0, ATOM)}[${String(arg)}]`, ATOM]
+      case 'slice':
+        return [`${at(0, ATOM)}[${String(arg)}..+${widthOf(dtype)}]`, ATOM]
+      case 'table':
+        return [`${dtype}[${(arg as readonly number[]).join(', ')}][${all()}]`, ATOM]
+      case 'lookup16':
+        return [`lookup16([${(arg as readonly number[]).join(', ')}], ${all()})`, ATOM]
+      case 'load':
+        return [
+          `${String(mem)}[${all()}${width === undefined ? '' : `..+${String(width)}`}${ahead === undefined ? '' : `, ahead ${String(ahead)}`}]${this.#odd(node)}`,
+          ATOM,
+        ]
+      case 'tileLoad':
+        return [`${String(mem)}.tile(${all()}${transposed === true ? ', transposed' : ''})${this.#odd(node)}`, ATOM]
+      case 'atomic':
+        return [`atomic ${String(kind)} ${String(mem)}[${at(0)}], ${at(1)}`, 1]
+      default:
+        return [`${op}(${all()}${arg === null ? '' : `, ${JSON.stringify(arg)}`})`, ATOM]
     }
   }
 
@@ -213,8 +265,7 @@ class Printer {
     const memory = this.#kernel === undefined ? undefined : memoryOf(this.#kernel, String(mem))
     if (memory === undefined) return ''
     const element = registerOf(memory.storage)
-    const natural = node.op === 'tileLoad' ? `${memory.storage}t`
-      : width === undefined ? element : vector(scalarOf(element), width as 2)
+    const natural = node.op === 'tileLoad' ? `${memory.storage}t` : width === undefined ? element : vector(scalarOf(element), width as 2)
     return node.dtype === natural ? '' : `:${node.dtype}`
   }
 }

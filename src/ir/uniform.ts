@@ -30,7 +30,9 @@ export function analyseUniformity(kernel: Kernel): Uniformity {
   return {
     of: (node) => LEVELS[flow.level(node)] as Level,
     ofId: (id) => LEVELS[flow.levelOfId(id)] as Level,
-    eachStatement: (visit) => { flow.pass((statement, control) => visit(statement, LEVELS[control] as Level)) },
+    eachStatement: (visit) => {
+      flow.pass((statement, control) => visit(statement, LEVELS[control] as Level))
+    },
   }
 }
 
@@ -65,7 +67,7 @@ class Flow {
   }
 
   levelOfId(id: number): number {
-    return this.#single ? WORKGROUP : this.#ids.get(id) ?? WORKGROUP
+    return this.#single ? WORKGROUP : (this.#ids.get(id) ?? WORKGROUP)
   }
 
   level(node: Node): number {
@@ -80,15 +82,32 @@ class Flow {
   #compute(node: Node): number {
     const worst = (): number => node.src.reduce((level, child) => Math.max(level, this.level(child)), WORKGROUP)
     switch (node.op) {
-      case 'index': return this.#ofIndex(node.arg as IndexName)
-      case 'local': case 'get':
+      case 'index':
+        return this.#ofIndex(node.arg as IndexName)
+      case 'local':
+      case 'get':
         this.#read.add(node.arg as number)
         return this.levelOfId(node.arg as number)
-      case 'load': return this.#readOnly(node) ? worst() : LANE
-      case 'atomic': case 'subShuffle': case 'subShuffleXor': case 'subShuffleDown': return LANE
-      case 'subSum': case 'subMax': case 'subMin': case 'subAny': case 'subAll': case 'subBroadcast': return this.#ofSubgroup
-      case 'tileFill': case 'tileLoad': case 'tileMma': return this.#ofSubgroup
-      default: return worst()
+      case 'load':
+        return this.#readOnly(node) ? worst() : LANE
+      case 'atomic':
+      case 'subShuffle':
+      case 'subShuffleXor':
+      case 'subShuffleDown':
+        return LANE
+      case 'subSum':
+      case 'subMax':
+      case 'subMin':
+      case 'subAny':
+      case 'subAll':
+      case 'subBroadcast':
+        return this.#ofSubgroup
+      case 'tileFill':
+      case 'tileLoad':
+      case 'tileMma':
+        return this.#ofSubgroup
+      default:
+        return worst()
     }
   }
 
@@ -126,9 +145,12 @@ class Flow {
     const level = first === undefined || first.dtype === 'void' ? WORKGROUP : this.level(first)
     const idOf = (): number => (node.arg as { id: number }).id
     switch (node.op) {
-      case 'let': return this.#raise(idOf(), level)
-      case 'var': return this.#raise(idOf(), level)
-      case 'set': return this.#raise(node.arg as number, Math.max(level, control))
+      case 'let':
+        return this.#raise(idOf(), level)
+      case 'var':
+        return this.#raise(idOf(), level)
+      case 'set':
+        return this.#raise(node.arg as number, Math.max(level, control))
       case 'if':
         for (const branch of node.src.slice(1)) this.#block(branch, Math.max(control, level), loop)
         return undefined
@@ -141,8 +163,10 @@ class Flow {
       case 'loop':
         if (first !== undefined) this.#block(first, Math.max(control, this.#breaks.get(node) ?? WORKGROUP), node)
         return undefined
-      case 'breakIf': return this.#break(loop, Math.max(control, level))
-      default: return undefined
+      case 'breakIf':
+        return this.#break(loop, Math.max(control, level))
+      default:
+        return undefined
     }
   }
 

@@ -45,54 +45,137 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
     return make(this.maker, op, [this.node, lift(this.maker, other, this.node.dtype)])
   }
 
-  add<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('add', other) }
-  sub<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('sub', other) }
-  mul<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('mul', other) }
-  div<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('div', other) }
+  add<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('add', other)
+  }
+  sub<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('sub', other)
+  }
+  mul<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('mul', other)
+  }
+  div<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('div', other)
+  }
   /** remainder of integers, with the sign of the dividend */
-  rem<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('rem', other) }
-  min<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('min', other) }
-  max<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('max', other) }
-  pow<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('pow', other) }
-  and<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('and', other) }
-  or<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('or', other) }
-  xor<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('xor', other) }
-  shl<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('shl', other) }
+  rem<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('rem', other)
+  }
+  min<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('min', other)
+  }
+  max<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('max', other)
+  }
+  pow<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('pow', other)
+  }
+  and<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('and', other)
+  }
+  or<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('or', other)
+  }
+  xor<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('xor', other)
+  }
+  shl<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('shl', other)
+  }
   /** arithmetic for i32, logical for u32 */
-  shr<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> { return this.#two('shr', other) }
+  shr<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
+    return this.#two('shr', other)
+  }
 
-  lt<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> { return this.#two('lt', other) }
-  le<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> { return this.#two('le', other) }
-  gt<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> { return this.#two('gt', other) }
-  ge<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> { return this.#two('ge', other) }
-  eq<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> { return this.#two('eq', other) }
-  ne<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> { return this.#two('ne', other) }
+  lt<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> {
+    return this.#two('lt', other)
+  }
+  le<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> {
+    return this.#two('le', other)
+  }
+  gt<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> {
+    return this.#two('gt', other)
+  }
+  ge<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> {
+    return this.#two('ge', other)
+  }
+  eq<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> {
+    return this.#two('eq', other)
+  }
+  ne<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<WithScalar<D, 'bool'>, U | V> {
+    return this.#two('ne', other)
+  }
 
-  neg(): Value<D, U> { return this.#one('neg') }
-  abs(): Value<D, U> { return this.#one('abs') }
-  not(): Value<D, U> { return this.#one('not') }
-  sqrt(): Value<D, U> { return this.#one('sqrt') }
-  rsqrt(): Value<D, U> { return this.#one('rsqrt') }
-  exp(): Value<D, U> { return this.#one('exp') }
-  exp2(): Value<D, U> { return this.#one('exp2') }
-  log(): Value<D, U> { return this.#one('log') }
-  log2(): Value<D, U> { return this.#one('log2') }
-  sin(): Value<D, U> { return this.#one('sin') }
-  cos(): Value<D, U> { return this.#one('cos') }
-  tan(): Value<D, U> { return this.#one('tan') }
-  asin(): Value<D, U> { return this.#one('asin') }
-  acos(): Value<D, U> { return this.#one('acos') }
-  atan(): Value<D, U> { return this.#one('atan') }
-  tanh(): Value<D, U> { return this.#one('tanh') }
-  floor(): Value<D, U> { return this.#one('floor') }
-  ceil(): Value<D, U> { return this.#one('ceil') }
-  trunc(): Value<D, U> { return this.#one('trunc') }
+  neg(): Value<D, U> {
+    return this.#one('neg')
+  }
+  abs(): Value<D, U> {
+    return this.#one('abs')
+  }
+  not(): Value<D, U> {
+    return this.#one('not')
+  }
+  sqrt(): Value<D, U> {
+    return this.#one('sqrt')
+  }
+  rsqrt(): Value<D, U> {
+    return this.#one('rsqrt')
+  }
+  exp(): Value<D, U> {
+    return this.#one('exp')
+  }
+  exp2(): Value<D, U> {
+    return this.#one('exp2')
+  }
+  log(): Value<D, U> {
+    return this.#one('log')
+  }
+  log2(): Value<D, U> {
+    return this.#one('log2')
+  }
+  sin(): Value<D, U> {
+    return this.#one('sin')
+  }
+  cos(): Value<D, U> {
+    return this.#one('cos')
+  }
+  tan(): Value<D, U> {
+    return this.#one('tan')
+  }
+  asin(): Value<D, U> {
+    return this.#one('asin')
+  }
+  acos(): Value<D, U> {
+    return this.#one('acos')
+  }
+  atan(): Value<D, U> {
+    return this.#one('atan')
+  }
+  tanh(): Value<D, U> {
+    return this.#one('tanh')
+  }
+  floor(): Value<D, U> {
+    return this.#one('floor')
+  }
+  ceil(): Value<D, U> {
+    return this.#one('ceil')
+  }
+  trunc(): Value<D, U> {
+    return this.#one('trunc')
+  }
   /** nearest integer, halves to even */
-  rint(): Value<D, U> { return this.#one('rint') }
-  popcount(): Value<D, U> { return this.#one('popcount') }
+  rint(): Value<D, U> {
+    return this.#one('rint')
+  }
+  popcount(): Value<D, U> {
+    return this.#one('popcount')
+  }
 
   /** this * factor + addend, fused where the target can */
-  fma<V extends Uniformity = 'uniform', W extends Uniformity = 'uniform'>(factor: Operand<D, V>, addend: Operand<D, W>): Value<D, U | V | W> {
+  fma<V extends Uniformity = 'uniform', W extends Uniformity = 'uniform'>(
+    factor: Operand<D, V>,
+    addend: Operand<D, W>,
+  ): Value<D, U | V | W> {
     const { maker, node } = this
     return make(maker, 'fma', [node, lift(maker, factor, node.dtype), lift(maker, addend, node.dtype)])
   }
@@ -104,8 +187,8 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   /** On a condition: `a` where true, `b` where false. */
   select<E extends DType, V extends Uniformity, W extends Uniformity = 'uniform'>(a: Value<E, V>, b: Operand<E, W>): Value<E, U | V | W> {
     const width = widthOf(a.node.dtype)
-    const condition = width > 1 && widthOf(this.node.dtype) === 1
-      ? make(this.maker, 'splat', [this.node], null, vector('bool', width)) : this
+    const condition =
+      width > 1 && widthOf(this.node.dtype) === 1 ? make(this.maker, 'splat', [this.node], null, vector('bool', width)) : this
     return make(this.maker, 'select', [condition.node, a.node, lift(this.maker, b, a.node.dtype)])
   }
 
@@ -127,7 +210,9 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   }
 
   /** One element of a vector. */
-  lane(index: number): Value<ScalarOf<D>, U> { return this.#one('extract', index) }
+  lane(index: number): Value<ScalarOf<D>, U> {
+    return this.#one('extract', index)
+  }
 
   /** `width` consecutive elements of a vector. */
   slice<W extends Width>(from: number, width: W): Value<Vector<ScalarOf<D> & Scalar, W>, U> {
@@ -140,17 +225,33 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   }
 
   /** Sum of a vector's elements. */
-  hsum(): Value<ScalarOf<D>, U> { return this.#one('hsum') }
+  hsum(): Value<ScalarOf<D>, U> {
+    return this.#one('hsum')
+  }
   /** Largest of a vector's elements. */
-  hmax(): Value<ScalarOf<D>, U> { return this.#one('hmax') }
+  hmax(): Value<ScalarOf<D>, U> {
+    return this.#one('hmax')
+  }
 
-  unpackU8(this: Value<'u32', U>): Value<'u32x4', U> { return make(this.maker, 'unpackU8', [this.node]) }
-  unpackI8(this: Value<'u32', U>): Value<'i32x4', U> { return make(this.maker, 'unpackI8', [this.node]) }
-  unpackF16(this: Value<'u32', U>): Value<'f32x2', U> { return make(this.maker, 'unpackF16', [this.node]) }
-  packI8(this: Value<'i32x4', U> | Value<'u32x4', U>): Value<'u32', U> { return make(this.maker, 'packI8', [this.node]) }
-  packF16(this: Value<'f32x2', U>): Value<'u32', U> { return make(this.maker, 'packF16', [this.node]) }
+  unpackU8(this: Value<'u32', U>): Value<'u32x4', U> {
+    return make(this.maker, 'unpackU8', [this.node])
+  }
+  unpackI8(this: Value<'u32', U>): Value<'i32x4', U> {
+    return make(this.maker, 'unpackI8', [this.node])
+  }
+  unpackF16(this: Value<'u32', U>): Value<'f32x2', U> {
+    return make(this.maker, 'unpackF16', [this.node])
+  }
+  packI8(this: Value<'i32x4', U> | Value<'u32x4', U>): Value<'u32', U> {
+    return make(this.maker, 'packI8', [this.node])
+  }
+  packF16(this: Value<'f32x2', U>): Value<'u32', U> {
+    return make(this.maker, 'packF16', [this.node])
+  }
   /** Each byte (0..15) replaced by an entry of a table of 16 bytes. */
-  lookup16(table: readonly number[]): Value<D, U> { return this.#one('lookup16', table) }
+  lookup16(table: readonly number[]): Value<D, U> {
+    return this.#one('lookup16', table)
+  }
 
   /** sum + four signed products per 32-bit lane. */
   dotI8<S extends DType, V extends Uniformity, W extends Uniformity>(other: Value<D, V>, sum: Value<S, W>): Value<S, U | V | W> {
@@ -168,13 +269,21 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
 
 /** Makes a pure node after checking its type rule. `dtype` is needed only where the rule wants a stated result. */
 export function make<D extends DType, U extends Uniformity>(
-  maker: Maker, op: OpName, src: readonly Node[], arg: Arg = null, dtype: DType = 'void',
+  maker: Maker,
+  op: OpName,
+  src: readonly Node[],
+  arg: Arg = null,
+  dtype: DType = 'void',
 ): Value<D, U> {
   return new Value(maker, makeNode(maker, op, src, arg, dtype))
 }
 
 export function makeNode(maker: Maker, op: OpName, src: readonly Node[], arg: Arg = null, dtype: DType = 'void'): Node {
-  const type = opRecord(op).type(src.map((node) => node.dtype), arg, dtype)
+  const type = opRecord(op).type(
+    src.map((node) => node.dtype),
+    arg,
+    dtype,
+  )
   if (typeof type !== 'string') {
     throw new IngotError('bad-kernel', type.wrong, { op: `${maker.kernel}: ${op}`, hint: 'convert with .to() or .as()' })
   }
@@ -194,8 +303,12 @@ export function lift(maker: Maker, operand: Value<DType> | number, dtype: DType)
 export function constant(maker: Maker, value: number | boolean, dtype: DType): Node {
   if (dtype === 'void' || isTile(dtype)) throw new IngotError('bad-kernel', `no constant of type ${dtype}`, { op: maker.kernel })
   const scalar = scalarOf(dtype)
-  const fits = scalar === 'f32' || scalar === 'f16' || (Number.isInteger(Number(value))
-    && Number(value) >= (scalar === 'i32' ? -(2 ** 31) : 0) && Number(value) < (scalar === 'i32' ? 2 ** 31 : 2 ** 32))
+  const fits =
+    scalar === 'f32' ||
+    scalar === 'f16' ||
+    (Number.isInteger(Number(value)) &&
+      Number(value) >= (scalar === 'i32' ? -(2 ** 31) : 0) &&
+      Number(value) < (scalar === 'i32' ? 2 ** 31 : 2 ** 32))
   if (!fits) {
     throw new IngotError('bad-kernel', 'constant does not fit its type', { op: maker.kernel, got: value, wanted: scalar })
   }

@@ -2,7 +2,16 @@
 // control flow are verify.ts's part. Gives a `Fault` instead of throwing, so that the caller can say where.
 
 import {
-  type DType, type Storage, type Width, WIDTHS, isTile, registerOf, scalarOf, storageScalar, vector, widthOf,
+  type DType,
+  type Storage,
+  type Width,
+  WIDTHS,
+  isTile,
+  registerOf,
+  scalarOf,
+  storageScalar,
+  vector,
+  widthOf,
 } from '../base/dtype.ts'
 import { type BufferParam, type Kernel, type SharedArray, isShared, memoryOf } from './kernel.ts'
 import type { Node } from './node.ts'
@@ -21,7 +30,11 @@ export function faultOf(node: Node, kernel: Kernel): Fault | undefined {
   if (arity >= 0 && node.src.length !== arity) {
     return { what: 'wrong number of operands', got: node.src.length, wanted: arity }
   }
-  const ruled = type(node.src.map(({ dtype }) => dtype), node.arg, node.dtype)
+  const ruled = type(
+    node.src.map(({ dtype }) => dtype),
+    node.arg,
+    node.dtype,
+  )
   if (typeof ruled !== 'string') return { what: ruled.wrong, hint: 'convert with .to() or .as()' }
   if (ruled !== node.dtype) return { what: 'wrong type', got: node.dtype, wanted: ruled }
   return special(node, kernel)
@@ -31,8 +44,10 @@ function special(node: Node, kernel: Kernel): Fault | undefined {
   const { op, arg, dtype } = node
   const [first, second] = node.src
   switch (op) {
-    case 'const': return constant(dtype, arg)
-    case 'index': return index(arg, kernel)
+    case 'const':
+      return constant(dtype, arg)
+    case 'index':
+      return index(arg, kernel)
     case 'uniform': {
       const found = kernel.params.find(({ kind, name }) => kind === 'uniform' && name === arg)
       if (found?.kind !== 'uniform') return { what: 'no such uniform', got: arg }
@@ -44,28 +59,47 @@ function special(node: Node, kernel: Kernel): Fault | undefined {
       return arg.map((value) => constant(dtype, value)).find((fault) => fault !== undefined)
     case 'lookup16':
       return isNumbers(arg) && arg.length === 16 && arg.every((value) => Number.isInteger(value) && value >= -128 && value < 256)
-        ? undefined : { what: 'bad table', got: arg, wanted: '16 bytes' }
-    case 'cast': case 'bitcast': return [dtype, first?.dtype].some((one) => one === undefined || one === 'void' || isTile(one))
-      ? { what: 'cannot convert', got: `${first?.dtype} to ${dtype}` } : undefined
+        ? undefined
+        : { what: 'bad table', got: arg, wanted: '16 bytes' }
+    case 'cast':
+    case 'bitcast':
+      return [dtype, first?.dtype].some((one) => one === undefined || one === 'void' || isTile(one))
+        ? { what: 'cannot convert', got: `${first?.dtype} to ${dtype}` }
+        : undefined
     case 'slice':
       return isCount(arg) && first !== undefined && arg + widthOf(dtype) <= widthOf(first.dtype)
         ? undefined
-          : { what: 'slice past the end', got: arg, wanted: `at most ${first === undefined ? 0 : widthOf(first.dtype) - widthOf(dtype)}` }
-    case 'subBroadcast': case 'subShuffleXor': case 'subShuffleDown':
-      return isCount(arg) && arg < Math.max(1, kernel.subgroup) ? undefined
+        : { what: 'slice past the end', got: arg, wanted: `at most ${first === undefined ? 0 : widthOf(first.dtype) - widthOf(dtype)}` }
+    case 'subBroadcast':
+    case 'subShuffleXor':
+    case 'subShuffleDown':
+      return isCount(arg) && arg < Math.max(1, kernel.subgroup)
+        ? undefined
         : { what: 'lane is not in the subgroup', got: arg, wanted: `0 to ${kernel.subgroup - 1}` }
-    case 'load': case 'store': return access(node, kernel, op === 'load' ? dtype : second?.dtype ?? 'void')
-    case 'tileLoad': case 'tileStore': return tileAccess(node, kernel)
-    case 'atomic': return atomic(node, kernel)
-    case 'let': case 'var': case 'set': return first?.dtype === 'void' ? { what: 'a statement is no value', got: first.op } : undefined
-    case 'breakIf': return first?.dtype === 'bool' ? undefined
-      : { what: 'wrong type of a condition', got: first?.dtype, wanted: 'bool' }
-    case 'if': return condition(node)
-    case 'for': return loopBounds(node)
-    case 'loop': return first?.op === 'block' ? undefined : { what: 'a loop needs a block', got: first?.op }
-    case 'barrier': return arg === 'workgroup' || arg === 'subgroup' ? undefined
-      : { what: 'unknown barrier', got: arg, wanted: 'workgroup or subgroup' }
-    default: return undefined
+    case 'load':
+    case 'store':
+      return access(node, kernel, op === 'load' ? dtype : (second?.dtype ?? 'void'))
+    case 'tileLoad':
+    case 'tileStore':
+      return tileAccess(node, kernel)
+    case 'atomic':
+      return atomic(node, kernel)
+    case 'let':
+    case 'var':
+    case 'set':
+      return first?.dtype === 'void' ? { what: 'a statement is no value', got: first.op } : undefined
+    case 'breakIf':
+      return first?.dtype === 'bool' ? undefined : { what: 'wrong type of a condition', got: first?.dtype, wanted: 'bool' }
+    case 'if':
+      return condition(node)
+    case 'for':
+      return loopBounds(node)
+    case 'loop':
+      return first?.op === 'block' ? undefined : { what: 'a loop needs a block', got: first?.op }
+    case 'barrier':
+      return arg === 'workgroup' || arg === 'subgroup' ? undefined : { what: 'unknown barrier', got: arg, wanted: 'workgroup or subgroup' }
+    default:
+      return undefined
   }
 }
 
@@ -86,7 +120,8 @@ function constant(dtype: DType, arg: Arg): Fault | undefined {
     return { what: 'no constants of this type', got: dtype, wanted: 'a scalar' }
   }
   const [low, high] = limits[dtype]
-  return Number.isInteger(value) && value >= low && value < high ? undefined
+  return Number.isInteger(value) && value >= low && value < high
+    ? undefined
     : { what: 'constant does not fit its type', got: value, wanted: dtype }
 }
 
@@ -99,11 +134,14 @@ function index(arg: Arg, kernel: Kernel): Fault | undefined {
 export function subgroupFault({ subgroup, workgroup: [x, y, z] }: Kernel): Fault | undefined {
   if (subgroup === 0) return { what: 'the kernel states no subgroup size', hint: 'give kernel() a `subgroup`' }
   const lanes = x * y * z
-  return lanes % subgroup === 0 ? undefined
-    : { what: 'lanes do not fill whole subgroups', got: lanes, wanted: `a multiple of ${subgroup}` }
+  return lanes % subgroup === 0 ? undefined : { what: 'lanes do not fill whole subgroups', got: lanes, wanted: `a multiple of ${subgroup}` }
 }
 
-interface MemoryArg { readonly mem: string; readonly width?: Width; readonly kind?: string }
+interface MemoryArg {
+  readonly mem: string
+  readonly width?: Width
+  readonly kind?: string
+}
 
 function find(node: Node, kernel: Kernel): BufferParam | SharedArray | Fault {
   const { mem } = (node.arg ?? {}) as Partial<MemoryArg>
@@ -130,7 +168,8 @@ function access(node: Node, kernel: Kernel, dtype: DType): Fault | undefined {
   const { width } = node.arg as unknown as MemoryArg
   const wanted = elementType(memory.storage, width)
   if (typeof wanted !== 'string') return wanted
-  return fits(dtype, wanted) ? undefined
+  return fits(dtype, wanted)
+    ? undefined
     : { what: `${memory.name} holds ${memory.storage}`, got: dtype, wanted, hint: 'convert with .to() or .as()' }
 }
 
@@ -148,7 +187,8 @@ function tileAccess(node: Node, kernel: Kernel): Fault | undefined {
   if (storage !== 'f32' && storage !== 'f16') return { what: 'tiles live in f32 and f16 memory', got: storage }
   if (node.src[0]?.dtype !== 'u32' || node.src[1]?.dtype !== 'u32') return { what: 'index and row length must be u32' }
   const dtype = node.op === 'tileLoad' ? node.dtype : node.src[2]?.dtype
-  return dtype === `${storage}t` || (dtype === 'f32t' && storage === 'f16') ? undefined
+  return dtype === `${storage}t` || (dtype === 'f32t' && storage === 'f16')
+    ? undefined
     : { what: `${memory.name} holds ${storage}`, got: dtype, wanted: `${storage}t` }
 }
 
@@ -162,7 +202,8 @@ function atomic(node: Node, kernel: Kernel): Fault | undefined {
   }
   if (!(ATOMICS as readonly unknown[]).includes(kind)) return { what: 'unknown atomic', got: kind, wanted: ATOMICS.join(', ') }
   if (!memory.atomic) return { what: `${memory.name} is not marked atomic` }
-  return node.src[1]?.dtype === scalar && node.dtype === scalar ? undefined
+  return node.src[1]?.dtype === scalar && node.dtype === scalar
+    ? undefined
     : { what: 'wrong type of an atomic', got: `${node.src[1]?.dtype} -> ${node.dtype}`, wanted: scalar }
 }
 

@@ -34,7 +34,9 @@ function verifyHead(kernel: Kernel): void {
   const { workgroup, subgroup, shared, params, body } = kernel
   if (workgroup.some((size) => !Number.isInteger(size) || size < 1) || lanesOf(kernel) > MAX_LANES) {
     refuse(kernel, undefined, {
-      what: 'bad workgroup', got: workgroup, wanted: `sizes from 1, together at most ${MAX_LANES} lanes`,
+      what: 'bad workgroup',
+      got: workgroup,
+      wanted: `sizes from 1, together at most ${MAX_LANES} lanes`,
     })
   }
   if (subgroup !== 0 && ![2, 4, 8, 16, 32, 64, 128].includes(subgroup)) {
@@ -44,15 +46,20 @@ function verifyHead(kernel: Kernel): void {
   const twice = names.find((name, at) => names.indexOf(name) !== at)
   if (twice !== undefined) refuse(kernel, undefined, { what: 'name is used twice', got: twice })
   for (const { name, length } of shared) {
-    if (!Number.isInteger(length) || length < 1) refuse(kernel, undefined, {
-      what: `bad length of ${name}`, got: length, wanted: 'a whole number from 1',
-    })
+    if (!Number.isInteger(length) || length < 1)
+      refuse(kernel, undefined, {
+        what: `bad length of ${name}`,
+        got: length,
+        wanted: 'a whole number from 1',
+      })
   }
   if (body.op !== 'block') refuse(kernel, body, { what: 'the body must be a block', got: body.op })
 }
 
 /** Where a `breakIf` may stand: directly in a loop (or in its ifs), and that loop counts them. */
-interface Loop { breaks: number }
+interface Loop {
+  breaks: number
+}
 
 class Verifier {
   readonly #kernel: Kernel
@@ -94,9 +101,12 @@ class Verifier {
     for (const child of node.src) if (child.op !== 'block') this.#operand(child, node)
     const first = node.src[0] as Node
     switch (node.op) {
-      case 'let': return this.#declare(node, this.#locals, first.dtype)
-      case 'var': return this.#declare(node, this.#variables, first.dtype)
-      case 'set': return this.#sameType(node, this.#variables.get(node.arg as number), first.dtype)
+      case 'let':
+        return this.#declare(node, this.#locals, first.dtype)
+      case 'var':
+        return this.#declare(node, this.#variables, first.dtype)
+      case 'set':
+        return this.#sameType(node, this.#variables.get(node.arg as number), first.dtype)
       case 'if':
         for (const branch of node.src.slice(1)) this.#block(branch, loop)
         return undefined
@@ -108,21 +118,27 @@ class Verifier {
         return inner.breaks > 0 ? undefined : this.#refuse(node, { what: 'a loop without breakIf never ends' })
       }
       case 'breakIf':
-        if (loop === undefined) this.#refuse(node, {
-          what: 'breakIf outside of a loop', hint: 'it may stand in a loop and its ifs, not in a for inside it',
-        })
+        if (loop === undefined)
+          this.#refuse(node, {
+            what: 'breakIf outside of a loop',
+            hint: 'it may stand in a loop and its ifs, not in a for inside it',
+          })
         loop.breaks++
         return undefined
-      default: return undefined
+      default:
+        return undefined
     }
   }
 
   #declare(node: Node, scope: Map<number, DType>, dtype: DType): void {
     const { id } = (node.arg ?? {}) as { id?: unknown }
     if (typeof id !== 'number') this.#refuse(node, { what: 'needs an id', got: id })
-    if (this.#declared.has(id)) this.#refuse(node, {
-      what: 'id is declared twice', got: id, hint: 'copies of a block need new ids',
-    })
+    if (this.#declared.has(id))
+      this.#refuse(node, {
+        what: 'id is declared twice',
+        got: id,
+        hint: 'copies of a block need new ids',
+      })
     this.#declared.add(id)
     scope.set(id, dtype)
     this.#trail.push(() => scope.delete(id))
@@ -131,7 +147,9 @@ class Verifier {
   #sameType(node: Node, declared: DType | undefined, dtype: DType): void {
     if (declared === undefined) {
       this.#refuse(node, {
-        what: 'not declared here', got: `id ${String(node.arg)}`, hint: 'a value can be used after its let, inside the same block',
+        what: 'not declared here',
+        got: `id ${String(node.arg)}`,
+        hint: 'a value can be used after its let, inside the same block',
       })
     }
     if (declared !== dtype) this.#refuse(node, { what: 'wrong type', got: dtype, wanted: declared })
@@ -141,9 +159,11 @@ class Verifier {
   #operand(node: Node, parent: Node): void {
     const { kind } = opRecord(node.op)
     if (kind !== 'effect') return this.#expression(node)
-    if (parent.op !== 'let' && !this.#inlined) this.#refuse(parent, {
-      what: `${node.op} must be bound by a let`, hint: 'its value depends on when it is computed',
-    })
+    if (parent.op !== 'let' && !this.#inlined)
+      this.#refuse(parent, {
+        what: `${node.op} must be bound by a let`,
+        hint: 'its value depends on when it is computed',
+      })
     return this.#node(node)
   }
 
@@ -151,9 +171,11 @@ class Verifier {
     if (this.#good.has(node)) return
     const { kind } = opRecord(node.op)
     if (kind === 'statement') this.#refuse(node, { what: 'a statement is no value', got: node.op })
-    if (kind === 'effect' && !this.#inlined) this.#refuse(node, {
-      what: `${node.op} must be bound by a let`, hint: 'its value depends on when it is computed',
-    })
+    if (kind === 'effect' && !this.#inlined)
+      this.#refuse(node, {
+        what: `${node.op} must be bound by a let`,
+        hint: 'its value depends on when it is computed',
+      })
     this.#node(node)
     this.#good.add(node)
     this.#trail.push(() => this.#good.delete(node))
@@ -175,7 +197,9 @@ function verifyControl(kernel: Kernel): void {
   uniformity.eachStatement((statement, control) => {
     if (statement.op === 'barrier' && statement.arg === 'workgroup' && control !== 'workgroup') {
       refuse(kernel, statement, {
-        what: 'a barrier that some lanes may not reach', got: `control flow uniform per ${control}`, wanted: 'uniform per workgroup',
+        what: 'a barrier that some lanes may not reach',
+        got: `control flow uniform per ${control}`,
+        wanted: 'uniform per workgroup',
         hint: 'move it out of conditions and loops that depend on the lane or on written memory',
       })
     }
@@ -193,14 +217,18 @@ function verifyTogether(kernel: Kernel, node: Node, control: Level, uniformity: 
   if (fault !== undefined) refuse(kernel, node, fault)
   if (control === 'lane') {
     refuse(kernel, node, {
-      what: `${node.op} that some lanes of a subgroup may not reach`, got: 'control flow that differs by lane', wanted: 'uniform per subgroup',
+      what: `${node.op} that some lanes of a subgroup may not reach`,
+      got: 'control flow that differs by lane',
+      wanted: 'uniform per subgroup',
       hint: 'compute it for all lanes and select afterwards',
     })
   }
   if (node.op !== 'tileLoad' && node.op !== 'tileStore') return
   if (node.src.slice(0, 2).some((operand) => uniformity.of(operand) === 'lane')) {
     refuse(kernel, node, {
-      what: 'a tile needs one place for the whole subgroup', got: 'an index that differs by lane', wanted: 'uniform per subgroup',
+      what: 'a tile needs one place for the whole subgroup',
+      got: 'an index that differs by lane',
+      wanted: 'uniform per subgroup',
     })
   }
 }

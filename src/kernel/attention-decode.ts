@@ -53,82 +53,105 @@ function writeShare(caps: Caps, params: AttentionParams, plan: Plan): Kernel {
   const cache = cacheOf(params.type, caps.f16)
   const slots = lanes / team // keys scored at once
   const ahead = aheadFor(caps)
-  return kernel(`attention_${nameOf(params)}${shares > 1 ? `_of${shares}` : ''}`, {
-    params: {
-      q: buffer('f32x4', 'read'), keys: cache.storage, values: cache.storage, positions: buffer('u32', 'read'),
-      ...(shares > 1 ? { partial: buffer('f32x4', 'write'), state: buffer('f32x2', 'write') } : {}), ...(shares === 1 ? { y: buffer('f32x4', 'write') } : {}),
-      ...UNIFORMS,
+  return kernel(
+    `attention_${nameOf(params)}${shares > 1 ? `_of${shares}` : ''}`,
+    {
+      params: {
+        q: buffer('f32x4', 'read'),
+        keys: cache.storage,
+        values: cache.storage,
+        positions: buffer('u32', 'read'),
+        ...(shares > 1 ? { partial: buffer('f32x4', 'write'), state: buffer('f32x2', 'write') } : {}),
+        ...(shares === 1 ? { y: buffer('f32x4', 'write') } : {}),
+        ...UNIFORMS,
+      },
+      workgroup: [lanes],
+      subgroup: caps.subgroup,
     },
-    workgroup: [lanes], subgroup: caps.subgroup,
-  }, (p, k) => {
-    const [head, row] = [k.workgroupId.x, k.workgroupId.y]
-    const start = k.let('start', head.div(p.group).mul(p.capacity)) // first row of the caches
-    const { from, to } = shareOf(k, seen(p.positions.at(row), p), shares, slots * ahead)
-    const part = k.let('part', k.sublane.and(team - 1))
-    const slot = k.let('slot', k.lane.div(team))
-    const queryAt = k.let('queryAt', row.mul(p.heads).add(head).mul(fours))
-    const places = Array.from({ length: each }, (_, i) => place(k, part, i, plan))
-    const query = places.map(([at, exists]) => {
-      const four = p.q.at(queryAt.add(at)).mul(p.scale)
-      return k.let('query', exists === undefined ? four : exists.select(four, 0))
-    })
-    const [top, sum] = [k.var('top', k.const('f32', LOWEST)), k.var('sum', k.const('f32', 0))]
-    const results = query.map(() => k.var('result', k.const('f32', 0).splat(4)))
-
-    k.for({ name: 'block', from, to, step: slots * ahead }, (block) => {
-      const keys = Array.from({ length: ahead }, (_, turn) => {
-        const j = k.let('j', block.add(slot).add(turn * slots))
-        const at = k.let('at', start.add(j.min(to.sub(1))).mul(fours))
-        const products = query.map((four, i) => [four, cache.four(p.keys, at.add(places[i]![0]))] as const)
-        const [[a, b], ...rest] = products as [typeof products[0], ...typeof products]
-        let dot: Value<'f32'> = k.let('dot', rest.reduce((total, [c, d]) => total.add(c.mul(d)), a.mul(b)).hsum())
-        for (let mask = 1; mask < team; mask *= 2) dot = k.let('dot', dot.add(k.subShuffleXor(dot, mask)))
-        const exists = k.let('exists', j.lt(to))
-        return { at, exists, score: k.let('score', exists.select(capped(k, dot, params, p.softcap), LOWEST)) }
+    (p, k) => {
+      const [head, row] = [k.workgroupId.x, k.workgroupId.y]
+      const start = k.let('start', head.div(p.group).mul(p.capacity)) // first row of the caches
+      const { from, to } = shareOf(k, seen(p.positions.at(row), p), shares, slots * ahead)
+      const part = k.let('part', k.sublane.and(team - 1))
+      const slot = k.let('slot', k.lane.div(team))
+      const queryAt = k.let('queryAt', row.mul(p.heads).add(head).mul(fours))
+      const places = Array.from({ length: each }, (_, i) => place(k, part, i, plan))
+      const query = places.map(([at, exists]) => {
+        const four = p.q.at(queryAt.add(at)).mul(p.scale)
+        return k.let('query', exists === undefined ? four : exists.select(four, 0))
       })
-      const best = k.let('best', keys.reduce((all, { score }) => all.max(score), top.get()))
-      const decay = k.let('decay', top.get().sub(best).exp())
-      const weights = keys.map(({ exists, score }) => k.let('weight', exists.select(score.sub(best).exp(), 0)))
-      top.set(best)
-      sum.set(weights.reduce((all, weight) => all.add(weight), sum.get().mul(decay)))
-      results.forEach((result, i) => {
-        const values = keys.map(({ at }) => cache.four(p.values, at.add(places[i]![0])))
-        result.set(values.reduce((all, value, turn) => all.add(value.mul(weights[turn]!)), result.get().mul(decay)))
-      })
-    })
+      const [top, sum] = [k.var('top', k.const('f32', LOWEST)), k.var('sum', k.const('f32', 0))]
+      const results = query.map(() => k.var('result', k.const('f32', 0).splat(4)))
 
-    // The teams of a subgroup, then the subgroups of the workgroup become one.
-    const best = k.let('best', k.subMax(top.get()))
-    const factor = k.let('factor', top.get().sub(best).exp())
-    const total = k.let('total', k.subSum(sum.get().mul(factor)).mul(1 / team))
-    const joined = results.map((result) => {
-      let value: Value<'f32x4'> = k.let('joined', result.get().mul(factor))
-      for (let mask = team; mask < caps.subgroup; mask *= 2) value = k.let('joined', value.add(k.subShuffleXor(value, mask)))
-      return value
-    })
-    const groups = lanes / caps.subgroup
-    const [tops, sums] = [k.shared('tops', 'f32', groups), k.shared('sums', 'f32', groups)]
-    const parts = k.shared('parts', 'f32x4', groups * fours)
-    k.when(k.sublane.lt(team), (k) => joined.forEach((value, i) => {
-      const [at, exists] = places[i]!
-      const write = (): void => parts.set(k.subgroupId.mul(fours).add(at), value)
-      if (exists === undefined) write()
-      else k.when(exists, write)
-    }))
-    k.when(k.sublane.eq(0), (k) => {
-      tops.set(k.subgroupId, best)
-      sums.set(k.subgroupId, total)
-    })
-    k.barrier()
-    const number = k.let('number', row.mul(p.heads).add(head).mul(shares).add(k.workgroupId.z))
-    const merged = mergeParts(k, {
-      count: groups, lanes, fours, top: (g) => tops.at(g), sum: (g) => sums.at(g), part: (g, i) => parts.at(g.mul(fours).add(i)),
-    }, (i, value, sumOfAll) => {
-      if (p.y === undefined) p.partial!.set(number.mul(fours).add(i), value)
-      else p.y.set(number.mul(fours).add(i), value.div(sumOfAll))
-    })
-    if (p.state !== undefined) k.when(k.lane.eq(0), () => p.state!.set(number, k.vec(merged.best, merged.sum) as Value<'f32x2'>))
-  })
+      k.for({ name: 'block', from, to, step: slots * ahead }, (block) => {
+        const keys = Array.from({ length: ahead }, (_, turn) => {
+          const j = k.let('j', block.add(slot).add(turn * slots))
+          const at = k.let('at', start.add(j.min(to.sub(1))).mul(fours))
+          const products = query.map((four, i) => [four, cache.four(p.keys, at.add(places[i]![0]))] as const)
+          const [[a, b], ...rest] = products as [(typeof products)[0], ...typeof products]
+          let dot: Value<'f32'> = k.let('dot', rest.reduce((total, [c, d]) => total.add(c.mul(d)), a.mul(b)).hsum())
+          for (let mask = 1; mask < team; mask *= 2) dot = k.let('dot', dot.add(k.subShuffleXor(dot, mask)))
+          const exists = k.let('exists', j.lt(to))
+          return { at, exists, score: k.let('score', exists.select(capped(k, dot, params, p.softcap), LOWEST)) }
+        })
+        const best = k.let(
+          'best',
+          keys.reduce((all, { score }) => all.max(score), top.get()),
+        )
+        const decay = k.let('decay', top.get().sub(best).exp())
+        const weights = keys.map(({ exists, score }) => k.let('weight', exists.select(score.sub(best).exp(), 0)))
+        top.set(best)
+        sum.set(weights.reduce((all, weight) => all.add(weight), sum.get().mul(decay)))
+        results.forEach((result, i) => {
+          const values = keys.map(({ at }) => cache.four(p.values, at.add(places[i]![0])))
+          result.set(values.reduce((all, value, turn) => all.add(value.mul(weights[turn]!)), result.get().mul(decay)))
+        })
+      })
+
+      // The teams of a subgroup, then the subgroups of the workgroup become one.
+      const best = k.let('best', k.subMax(top.get()))
+      const factor = k.let('factor', top.get().sub(best).exp())
+      const total = k.let('total', k.subSum(sum.get().mul(factor)).mul(1 / team))
+      const joined = results.map((result) => {
+        let value: Value<'f32x4'> = k.let('joined', result.get().mul(factor))
+        for (let mask = team; mask < caps.subgroup; mask *= 2) value = k.let('joined', value.add(k.subShuffleXor(value, mask)))
+        return value
+      })
+      const groups = lanes / caps.subgroup
+      const [tops, sums] = [k.shared('tops', 'f32', groups), k.shared('sums', 'f32', groups)]
+      const parts = k.shared('parts', 'f32x4', groups * fours)
+      k.when(k.sublane.lt(team), (k) =>
+        joined.forEach((value, i) => {
+          const [at, exists] = places[i]!
+          const write = (): void => parts.set(k.subgroupId.mul(fours).add(at), value)
+          if (exists === undefined) write()
+          else k.when(exists, write)
+        }),
+      )
+      k.when(k.sublane.eq(0), (k) => {
+        tops.set(k.subgroupId, best)
+        sums.set(k.subgroupId, total)
+      })
+      k.barrier()
+      const number = k.let('number', row.mul(p.heads).add(head).mul(shares).add(k.workgroupId.z))
+      const merged = mergeParts(
+        k,
+        {
+          count: groups,
+          lanes,
+          fours,
+          top: (g) => tops.at(g),
+          sum: (g) => sums.at(g),
+          part: (g, i) => parts.at(g.mul(fours).add(i)),
+        },
+        (i, value, sumOfAll) => {
+          if (p.y === undefined) p.partial!.set(number.mul(fours).add(i), value)
+          else p.y.set(number.mul(fours).add(i), value.div(sumOfAll))
+        },
+      )
+      if (p.state !== undefined) k.when(k.lane.eq(0), () => p.state!.set(number, k.vec(merged.best, merged.sum) as Value<'f32x2'>))
+    },
+  )
 }
 
 /** The i-th four of a lane's part of a head, kept within it, and whether it is there at all if that is not certain. */
@@ -139,11 +162,21 @@ function place(k: Scope, part: Value<'u32'>, i: number, { team, fours }: Plan): 
 
 /** The keys of this workgroup: an equal share in whole blocks, as many as there are. */
 function shareOf(
-  k: Scope, { first, last }: { first: Value<'u32', 'uniform'>; last: Value<'u32', 'uniform'> }, shares: number, block: number,
+  k: Scope,
+  { first, last }: { first: Value<'u32', 'uniform'>; last: Value<'u32', 'uniform'> },
+  shares: number,
+  block: number,
 ): { from: Value<'u32', 'uniform'>; to: Value<'u32', 'uniform'> } {
   const end = k.let('end', last.add(1))
   if (shares === 1) return { from: k.let('from', first), to: end }
-  const each = k.let('each', end.sub(first).add(shares * block - 1).div(shares * block).mul(block))
+  const each = k.let(
+    'each',
+    end
+      .sub(first)
+      .add(shares * block - 1)
+      .div(shares * block)
+      .mul(block),
+  )
   const from = k.let('from', first.add(k.workgroupId.z.mul(each)).min(end))
   return { from, to: k.let('to', from.add(each).min(end)) }
 }
@@ -159,7 +192,9 @@ interface Parts {
 
 /** Brings parts with their own maxima to one maximum and adds them; lanes share the fours of a head. */
 function mergeParts(
-  k: Scope, { count, lanes, fours, top, sum, part }: Parts, write: (four: Value<'u32'>, value: Value<'f32x4'>, sum: Value<'f32'>) => void,
+  k: Scope,
+  { count, lanes, fours, top, sum, part }: Parts,
+  write: (four: Value<'u32'>, value: Value<'f32x4'>, sum: Value<'f32'>) => void,
 ): { best: Value<'f32'>; sum: Value<'f32'> } {
   const best = k.var('best', k.const('f32', LOWEST))
   k.for({ name: 'g', to: count }, (g) => best.set(best.get().max(top(g))))
@@ -179,14 +214,27 @@ function mergeParts(
 function writeMerge({ fours, shares }: Plan): Kernel {
   let lanes = 32
   while (lanes < fours) lanes *= 2
-  return kernel(`attention_merge_d${4 * fours}_of${shares}`, {
-    params: { partial: buffer('f32x4', 'read'), state: buffer('f32x2', 'read'), y: buffer('f32x4', 'write') }, workgroup: [lanes],
-  }, (p, k) => {
-    const number = k.let('number', k.workgroupId.y.mul(k.gridSize.x).add(k.workgroupId.x))
-    const first = k.let('first', number.mul(shares))
-    mergeParts(k, {
-      count: shares, lanes, fours,
-      top: (g) => p.state.at(first.add(g)).lane(0), sum: (g) => p.state.at(first.add(g)).lane(1), part: (g, i) => p.partial.at(first.add(g).mul(fours).add(i)),
-    }, (i, value, sum) => p.y.set(number.mul(fours).add(i), value.div(sum)))
-  })
+  return kernel(
+    `attention_merge_d${4 * fours}_of${shares}`,
+    {
+      params: { partial: buffer('f32x4', 'read'), state: buffer('f32x2', 'read'), y: buffer('f32x4', 'write') },
+      workgroup: [lanes],
+    },
+    (p, k) => {
+      const number = k.let('number', k.workgroupId.y.mul(k.gridSize.x).add(k.workgroupId.x))
+      const first = k.let('first', number.mul(shares))
+      mergeParts(
+        k,
+        {
+          count: shares,
+          lanes,
+          fours,
+          top: (g) => p.state.at(first.add(g)).lane(0),
+          sum: (g) => p.state.at(first.add(g)).lane(1),
+          part: (g, i) => p.partial.at(first.add(g).mul(fours).add(i)),
+        },
+        (i, value, sum) => p.y.set(number.mul(fours).add(i), value.div(sum)),
+      )
+    },
+  )
 }

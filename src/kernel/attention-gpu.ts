@@ -7,7 +7,12 @@ import { type AttentionParams, seen } from './attention-params.ts'
 
 /** The uniforms of every form. */
 export const UNIFORMS = {
-  heads: uniform('u32'), group: uniform('u32'), capacity: uniform('u32'), window: uniform('u32'), scale: uniform('f32'), softcap: uniform('f32'),
+  heads: uniform('u32'),
+  group: uniform('u32'),
+  capacity: uniform('u32'),
+  window: uniform('u32'),
+  scale: uniform('f32'),
+  softcap: uniform('f32'),
 } as const
 
 export function uniformsOf({ heads, kvHeads, capacity, window, scale, softcap }: AttentionParams): Record<keyof typeof UNIFORMS, number> {
@@ -16,7 +21,9 @@ export function uniformsOf({ heads, kvHeads, capacity, window, scale, softcap }:
 
 /** The keys that any of the rows from `row` to `end` (at least one) sees. */
 export function seenByAny(
-  k: Scope, row: Value<'u32', 'uniform'>, end: Value<'u32', 'uniform'>,
+  k: Scope,
+  row: Value<'u32', 'uniform'>,
+  end: Value<'u32', 'uniform'>,
   p: { positions: Readable<'u32', 'uniform'>; capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
 ): { from: Value<'u32', 'uniform'>; to: Value<'u32', 'uniform'> } {
   const one = seen(p.positions.at(row), p)

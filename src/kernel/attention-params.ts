@@ -25,10 +25,21 @@ export interface AttentionParams {
 export const LOWEST = -1e30
 
 /** Parameters of a kernel whose caches have this storage. */
-export const attentionParams = <T extends 'f32' | 'u32'>(storage: T) => ({
-  q: buffer('f32', 'read'), keys: buffer(storage, 'read'), values: buffer(storage, 'read'), positions: buffer('u32', 'read'), y: buffer('f32', 'write'),
-  heads: uniform('u32'), group: uniform('u32'), dim: uniform('u32'), capacity: uniform('u32'), window: uniform('u32'), scale: uniform('f32'), softcap: uniform('f32'),
-} as const)
+export const attentionParams = <T extends 'f32' | 'u32'>(storage: T) =>
+  ({
+    q: buffer('f32', 'read'),
+    keys: buffer(storage, 'read'),
+    values: buffer(storage, 'read'),
+    positions: buffer('u32', 'read'),
+    y: buffer('f32', 'write'),
+    heads: uniform('u32'),
+    group: uniform('u32'),
+    dim: uniform('u32'),
+    capacity: uniform('u32'),
+    window: uniform('u32'),
+    scale: uniform('f32'),
+    softcap: uniform('f32'),
+  }) as const
 
 /** Two neighbouring elements of a cache, by the number of the pair. */
 export type Pair = (index: Value<'u32'>) => Value<'f32x2'>
@@ -42,16 +53,29 @@ export function pairs(type: 'f32' | 'f16', cache: Readable<'f32' | 'u32', Unifor
 export function launchAttention(written: Kernel, p: AttentionParams): Work {
   const { heads, kvHeads, headDim, capacity, window, scale, softcap } = p
   return {
-    launches: [{
-      kernel: written,
-      uniforms: { heads, group: heads / kvHeads, dim: headDim, capacity, window, scale, softcap },
-      grid: [heads, p.rows, 1],
-    }],
+    launches: [
+      {
+        kernel: written,
+        uniforms: { heads, group: heads / kvHeads, dim: headDim, capacity, window, scale, softcap },
+        grid: [heads, p.rows, 1],
+      },
+    ],
   }
 }
 
 /** Where this workgroup's head and row are, and which keys the row sees. */
-export function locate(k: Scope, p: { positions: Readable<'u32', 'uniform'>; heads: Value<'u32', 'uniform'>; group: Value<'u32', 'uniform'>; dim: Value<'u32', 'uniform'>; capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> }, head: Value<'u32', 'uniform'> = k.workgroupId.x) {
+export function locate(
+  k: Scope,
+  p: {
+    positions: Readable<'u32', 'uniform'>
+    heads: Value<'u32', 'uniform'>
+    group: Value<'u32', 'uniform'>
+    dim: Value<'u32', 'uniform'>
+    capacity: Value<'u32', 'uniform'>
+    window: Value<'u32', 'uniform'>
+  },
+  head: Value<'u32', 'uniform'> = k.workgroupId.x,
+) {
   const row = k.workgroupId.y
   const last = p.positions.at(row).min(p.capacity.sub(1))
   const hasFirst = p.window.gt(0).and(last.ge(p.window))
@@ -68,7 +92,8 @@ export function locate(k: Scope, p: { positions: Readable<'u32', 'uniform'>; hea
 
 /** The first and last key that the row at this position sees. */
 export function seen<U extends Uniformity>(
-  position: Value<'u32', U>, { capacity, window }: { capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
+  position: Value<'u32', U>,
+  { capacity, window }: { capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
 ): { first: Value<'u32', U>; last: Value<'u32', U> } {
   const last = position.min(capacity.sub(1)) as Value<'u32', U>
   const hidden = last.add(1).sub(window.min(last.add(1))) as Value<'u32', U>
@@ -76,6 +101,19 @@ export function seen<U extends Uniformity>(
 }
 
 /** A score, or several, with the model's cap, if it has one: written into the kernel only then, since tanh is dear. */
-export function capped<D extends 'f32' | 'f32x4' | 'f32x16'>(k: LaneScope, score: Value<D>, params: AttentionParams, softcap: Value<'f32'>): Value<D> {
-  return params.softcap > 0 ? k.let('score', score.div(softcap as never).tanh().mul(softcap as never)) : score
+export function capped<D extends 'f32' | 'f32x4' | 'f32x16'>(
+  k: LaneScope,
+  score: Value<D>,
+  params: AttentionParams,
+  softcap: Value<'f32'>,
+): Value<D> {
+  return params.softcap > 0
+    ? k.let(
+        'score',
+        score
+          .div(softcap as never)
+          .tanh()
+          .mul(softcap as never),
+      )
+    : score
 }

@@ -30,51 +30,72 @@ export function attentionSerial(caps: Caps, params: AttentionParams): Work {
   const shares = Math.max(1, Math.min(Math.ceil(capacity / SHARE), Math.floor((2 * caps.parallel * together) / (heads * rows))))
   const { y, ...inputs } = attentionParams('f32')
   const split = { partial: buffer('f32', 'write'), state: buffer('f32', 'write'), shares: uniform('u32') } as const
-  const written = kernel(`attention_${type}_v${width}_h${together}${shares > 1 ? '_split' : ''}`, {
-    params: { ...inputs, keys: buffer(type, 'read'), values: buffer(type, 'read'), ...(shares > 1 ? split : {}), ...(shares === 1 ? { y } : {}) },
-    variant: `${width} ${together}${softcap > 0 ? ' cap' : ''}`,
-  }, (p, k) => {
-    const scratch = {
-      scores: k.shared('scores', 'f32', together * BLOCK), result: k.shared('result', 'f32', together * MOST_DIM),
-      top: k.shared('top', 'f32', together), sum: k.shared('sum', 'f32', together), decay: k.shared('decay', 'f32', together),
-    }
-    // workgroup.x counts groups of `together` heads; all of a group share one key head.
-    const { start, cache, from: first, to: last } = locate(k, p, k.workgroupId.x.mul(together))
-    const { from, to } = p.shares === undefined ? { from: first, to: last } : shareOf(k, first, last, p.shares)
-    const widened = (memory: Readable<'f32' | 'f16', Uniformity>) => (index: Value<'u32'>): Vec => memory.load(index, width).to('f32') as never
-    const [key, value] = [widened(p.keys), widened(p.values)]
-    k.for({ name: 'h', to: together }, (h) => {
-      scratch.top.set(h, k.const('f32', -Infinity))
-      scratch.sum.set(h, 0)
-      k.for({ name: 'd', to: p.dim }, (d) => scratch.result.set(h.mul(MOST_DIM).add(d), 0))
-    })
-    k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
-      const count = k.let('count', to.sub(block).min(BLOCK))
-      const first = k.let('firstRow', cache.add(block).mul(p.dim))
-      scoreBlock(k, { width, together, start, first, count, dim: p.dim, q: p.q, key, scores: scratch.scores }, (dot) => capped(k, dot.mul(p.scale), params, p.softcap))
-      k.for({ name: 'h', to: together }, (h) => weighBlock(k, h, width, scratch))
-      blendBlock(k, { width, together, first, count, dim: p.dim, value, ...scratch })
-    })
-    k.for({ name: 'h', to: together }, (h) => {
-      const result = (d: Value<'u32'>): Vec => scratch.result.load(h.mul(MOST_DIM).add(d), width) as never
-      const at = k.let('at', start.add(h.mul(p.dim)))
-      if (p.shares === undefined) {
-        const inverse = k.let('inverse', k.const('f32', 1).div(scratch.sum.at(h)))
-        k.for({ name: 'd', to: p.dim, step: width }, (d) => p.y!.store(at.add(d), result(d).mul(inverse) as never))
-        return
+  const written = kernel(
+    `attention_${type}_v${width}_h${together}${shares > 1 ? '_split' : ''}`,
+    {
+      params: {
+        ...inputs,
+        keys: buffer(type, 'read'),
+        values: buffer(type, 'read'),
+        ...(shares > 1 ? split : {}),
+        ...(shares === 1 ? { y } : {}),
+      },
+      variant: `${width} ${together}${softcap > 0 ? ' cap' : ''}`,
+    },
+    (p, k) => {
+      const scratch = {
+        scores: k.shared('scores', 'f32', together * BLOCK),
+        result: k.shared('result', 'f32', together * MOST_DIM),
+        top: k.shared('top', 'f32', together),
+        sum: k.shared('sum', 'f32', together),
+        decay: k.shared('decay', 'f32', together),
       }
-      const number = k.let('number', at.div(p.dim).mul(p.shares).add(k.workgroupId.z))
-      k.for({ name: 'd', to: p.dim, step: width }, (d) => p.partial!.store(number.mul(p.dim).add(d), result(d) as never))
-      p.state!.set(number.mul(2), scratch.top.at(h).max(LOWEST))
-      p.state!.set(number.mul(2).add(1), scratch.sum.at(h))
-    })
-  })
+      // workgroup.x counts groups of `together` heads; all of a group share one key head.
+      const { start, cache, from: first, to: last } = locate(k, p, k.workgroupId.x.mul(together))
+      const { from, to } = p.shares === undefined ? { from: first, to: last } : shareOf(k, first, last, p.shares)
+      const widened =
+        (memory: Readable<'f32' | 'f16', Uniformity>) =>
+        (index: Value<'u32'>): Vec =>
+          memory.load(index, width).to('f32') as never
+      const [key, value] = [widened(p.keys), widened(p.values)]
+      k.for({ name: 'h', to: together }, (h) => {
+        scratch.top.set(h, k.const('f32', -Infinity))
+        scratch.sum.set(h, 0)
+        k.for({ name: 'd', to: p.dim }, (d) => scratch.result.set(h.mul(MOST_DIM).add(d), 0))
+      })
+      k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
+        const count = k.let('count', to.sub(block).min(BLOCK))
+        const first = k.let('firstRow', cache.add(block).mul(p.dim))
+        scoreBlock(k, { width, together, start, first, count, dim: p.dim, q: p.q, key, scores: scratch.scores }, (dot) =>
+          capped(k, dot.mul(p.scale), params, p.softcap),
+        )
+        k.for({ name: 'h', to: together }, (h) => weighBlock(k, h, width, scratch))
+        blendBlock(k, { width, together, first, count, dim: p.dim, value, ...scratch })
+      })
+      k.for({ name: 'h', to: together }, (h) => {
+        const result = (d: Value<'u32'>): Vec => scratch.result.load(h.mul(MOST_DIM).add(d), width) as never
+        const at = k.let('at', start.add(h.mul(p.dim)))
+        if (p.shares === undefined) {
+          const inverse = k.let('inverse', k.const('f32', 1).div(scratch.sum.at(h)))
+          k.for({ name: 'd', to: p.dim, step: width }, (d) => p.y!.store(at.add(d), result(d).mul(inverse) as never))
+          return
+        }
+        const number = k.let('number', at.div(p.dim).mul(p.shares).add(k.workgroupId.z))
+        k.for({ name: 'd', to: p.dim, step: width }, (d) => p.partial!.store(number.mul(p.dim).add(d), result(d) as never))
+        p.state!.set(number.mul(2), scratch.top.at(h).max(LOWEST))
+        p.state!.set(number.mul(2).add(1), scratch.sum.at(h))
+      })
+    },
+  )
   const uniforms = { heads, group: heads / kvHeads, dim: headDim, capacity, window, scale, softcap }
   const grid = [heads / together, rows, shares] as const
   if (shares === 1) return { launches: [{ kernel: written, uniforms, grid }] }
   const parts = rows * heads * shares
   return {
-    launches: [{ kernel: written, uniforms: { ...uniforms, shares }, grid }, { kernel: mergeKernel(width), uniforms: { dim: headDim, shares }, grid: [heads, rows, 1] }],
+    launches: [
+      { kernel: written, uniforms: { ...uniforms, shares }, grid },
+      { kernel: mergeKernel(width), uniforms: { dim: headDim, shares }, grid: [heads, rows, 1] },
+    ],
     scratch: { partial: 4 * parts * headDim, state: 8 * parts },
   }
 }
@@ -88,36 +109,72 @@ function shareOf(k: Scope, first: Value<'u32', 'uniform'>, last: Value<'u32', 'u
 
 /** One workgroup per head and row: its shares come to one maximum and become the result. */
 function mergeKernel(width: Width): Kernel {
-  return kernel(`attention_merge_v${width}`, {
-    params: { partial: buffer('f32', 'read'), state: buffer('f32', 'read'), y: buffer('f32', 'write'), dim: uniform('u32'), shares: uniform('u32') },
-    variant: `${width}`,
-  }, (p, k) => {
-    const number = k.let('number', k.workgroupId.y.mul(k.gridSize.x).add(k.workgroupId.x))
-    const first = k.let('first', number.mul(p.shares))
-    const top = (share: Value<'u32'>): Value<'f32'> => p.state.at(first.add(share).mul(2))
-    const best = k.var('best', k.const('f32', LOWEST))
-    k.for({ name: 's', to: p.shares }, (s) => best.set(best.get().max(top(s))))
-    const sum = k.var('sum', k.const('f32', 0))
-    k.for({ name: 's', to: p.shares }, (s) => sum.set(top(s).sub(best.get()).exp().fma(p.state.at(first.add(s).mul(2).add(1)), sum.get())))
-    k.for({ name: 'd', to: p.dim, step: width }, (d) => {
-      const total = k.var('total', k.const('f32', 0).splat(width as 16))
-      k.for({ name: 's', to: p.shares }, (s) => {
-        const part = p.partial.load(first.add(s).mul(p.dim).add(d), width as 16)
-        total.set(part.fma(top(s).sub(best.get()).exp(), total.get()))
+  return kernel(
+    `attention_merge_v${width}`,
+    {
+      params: {
+        partial: buffer('f32', 'read'),
+        state: buffer('f32', 'read'),
+        y: buffer('f32', 'write'),
+        dim: uniform('u32'),
+        shares: uniform('u32'),
+      },
+      variant: `${width}`,
+    },
+    (p, k) => {
+      const number = k.let('number', k.workgroupId.y.mul(k.gridSize.x).add(k.workgroupId.x))
+      const first = k.let('first', number.mul(p.shares))
+      const top = (share: Value<'u32'>): Value<'f32'> => p.state.at(first.add(share).mul(2))
+      const best = k.var('best', k.const('f32', LOWEST))
+      k.for({ name: 's', to: p.shares }, (s) => best.set(best.get().max(top(s))))
+      const sum = k.var('sum', k.const('f32', 0))
+      k.for({ name: 's', to: p.shares }, (s) =>
+        sum.set(
+          top(s)
+            .sub(best.get())
+            .exp()
+            .fma(p.state.at(first.add(s).mul(2).add(1)), sum.get()),
+        ),
+      )
+      k.for({ name: 'd', to: p.dim, step: width }, (d) => {
+        const total = k.var('total', k.const('f32', 0).splat(width as 16))
+        k.for({ name: 's', to: p.shares }, (s) => {
+          const part = p.partial.load(first.add(s).mul(p.dim).add(d), width as 16)
+          total.set(part.fma(top(s).sub(best.get()).exp(), total.get()))
+        })
+        p.y.store(number.mul(p.dim).add(d), total.get().div(sum.get()) as never)
       })
-      p.y.store(number.mul(p.dim).add(d), total.get().div(sum.get()) as never)
-    })
-  })
+    },
+  )
 }
 
 type Scratch = Readonly<Record<'scores' | 'result' | 'top' | 'sum' | 'decay', Shared<'f32'>>>
 
 /** Scores of a block for all heads, two keys at a time; places past the last key become -inf. */
 function scoreBlock(
-  k: Scope, { width, together, start, first, count, dim, q, key, scores }: {
-    width: Width; together: number; start: Value<'u32'>; first: Value<'u32'>; count: Value<'u32'>; dim: Value<'u32'>
-    q: Readable<'f32', Uniformity>; key: (index: Value<'u32'>) => Vec; scores: Shared<'f32'>
-  }, finish: (dot: Value<'f32'>) => Value<'f32'>,
+  k: Scope,
+  {
+    width,
+    together,
+    start,
+    first,
+    count,
+    dim,
+    q,
+    key,
+    scores,
+  }: {
+    width: Width
+    together: number
+    start: Value<'u32'>
+    first: Value<'u32'>
+    count: Value<'u32'>
+    dim: Value<'u32'>
+    q: Readable<'f32', Uniformity>
+    key: (index: Value<'u32'>) => Vec
+    scores: Shared<'f32'>
+  },
+  finish: (dot: Value<'f32'>) => Value<'f32'>,
 ): void {
   k.for({ name: 'j', to: count, step: 2 }, (j) => {
     // An odd last key is taken twice; its second score is overwritten below.
@@ -132,7 +189,9 @@ function scoreBlock(
     })
     dots.forEach((pair, h) => pair.forEach((dot, i) => scores.set(j.add(h * BLOCK + i), finish(dot.get().hsum()))))
   })
-  k.for({ name: 'h', to: together }, (h) => k.for({ name: 'j', from: count, to: BLOCK }, (j) => scores.set(h.mul(BLOCK).add(j), k.const('f32', -Infinity))))
+  k.for({ name: 'h', to: together }, (h) =>
+    k.for({ name: 'j', from: count, to: BLOCK }, (j) => scores.set(h.mul(BLOCK).add(j), k.const('f32', -Infinity))),
+  )
 }
 
 /** Scores of one head become weights under the new maximum; the sum so far is scaled to it. */
@@ -154,12 +213,31 @@ function weighBlock(k: Scope, h: Value<'u32'>, width: Width, { scores, top, sum,
 }
 
 /** result = result * decay + weights . values, a vector of dimensions of all heads at a time. */
-function blendBlock(k: Scope, { width, together, first, count, dim, value, scores, result, decay }: Scratch & {
-  width: Width; together: number; first: Value<'u32'>; count: Value<'u32'>; dim: Value<'u32'>; value: (index: Value<'u32'>) => Vec
-}): void {
+function blendBlock(
+  k: Scope,
+  {
+    width,
+    together,
+    first,
+    count,
+    dim,
+    value,
+    scores,
+    result,
+    decay,
+  }: Scratch & {
+    width: Width
+    together: number
+    first: Value<'u32'>
+    count: Value<'u32'>
+    dim: Value<'u32'>
+    value: (index: Value<'u32'>) => Vec
+  },
+): void {
   k.for({ name: 'd', to: dim, step: width }, (d) => {
     const totals = Array.from({ length: together }, (_, h) =>
-      k.var('total', (result.load(d.add(h * MOST_DIM), width) as never as Vec).mul(decay.at(h))))
+      k.var('total', (result.load(d.add(h * MOST_DIM), width) as never as Vec).mul(decay.at(h))),
+    )
     k.for({ name: 'j', to: count }, (j) => {
       const values = k.let('values', value(first.add(j.mul(dim)).add(d)))
       totals.forEach((total, h) => total.set(values.fma(scores.at(j.add(h * BLOCK)), total.get())))

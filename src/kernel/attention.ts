@@ -54,7 +54,10 @@ function work(caps: Caps, params: AttentionParams): Work {
   return canBlock(caps, params) ? attentionBlock(caps, params) : attentionRow(caps, params)
 }
 
-function define({ q, keys, values, positions }: Arrays, { rows, heads, kvHeads, headDim, capacity, scale, window, softcap }: AttentionParams): Arrays {
+function define(
+  { q, keys, values, positions }: Arrays,
+  { rows, heads, kvHeads, headDim, capacity, scale, window, softcap }: AttentionParams,
+): Arrays {
   const y = new Float32Array(rows * heads * headDim)
   for (let row = 0; row < rows; row++) {
     for (let head = 0; head < heads; head++) {

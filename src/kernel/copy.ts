@@ -10,14 +10,22 @@ import { mergeAxes } from './map.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
 /** Where the elements of a shape lie in a buffer. */
-export interface Place { readonly offset: number; readonly strides: readonly number[]; /** elements of the buffer */ readonly size: number }
+export interface Place {
+  readonly offset: number
+  readonly strides: readonly number[]
+  /** elements of the buffer */ readonly size: number
+}
 export interface CopyParams {
   readonly type: 'f32' | 'f16' | 'u32'
   readonly shape: readonly number[]
   readonly from: Place
   readonly to: Place
 }
-export interface FillParams { readonly type: 'f32' | 'u32'; readonly count: number; readonly value: number }
+export interface FillParams {
+  readonly type: 'f32' | 'u32'
+  readonly count: number
+  readonly value: number
+}
 
 /** Elements of one workgroup of a CPU. */
 const SERIAL = 4096
@@ -28,7 +36,12 @@ export const copy: KernelRecord<CopyParams> = {
   tolerance: 0,
   cases: [
     { type: 'f32', shape: [3, 67], from: { offset: 0, strides: [67, 1], size: 201 }, to: { offset: 33, strides: [100, 1], size: 300 } },
-    { type: 'u32', shape: [5, 7, 3], from: { offset: 2, strides: [1, 5, 35], size: 107 }, to: { offset: 0, strides: [21, 3, 1], size: 105 } },
+    {
+      type: 'u32',
+      shape: [5, 7, 3],
+      from: { offset: 2, strides: [1, 5, 35], size: 107 },
+      to: { offset: 0, strides: [21, 3, 1], size: 105 },
+    },
     { type: 'f16', shape: [9, 4], from: { offset: 1, strides: [5, 1], size: 46 }, to: { offset: 0, strides: [1, 9], size: 36 } },
     { type: 'f32', shape: [5000], from: { offset: 0, strides: [1], size: 5000 }, to: { offset: 3, strides: [2], size: 10002 } },
     { type: 'f32', shape: [1], from: { offset: 4, strides: [1], size: 5 }, to: { offset: 0, strides: [1], size: 1 } },
@@ -53,16 +66,25 @@ export const fill: KernelRecord<FillParams> = {
   name: 'fill',
   about: 'one number in every element',
   tolerance: 0,
-  cases: [{ type: 'f32', count: 67, value: 0.5 }, { type: 'u32', count: 5000, value: 0xfffffff0 }, { type: 'f32', count: 1, value: -1 }],
+  cases: [
+    { type: 'f32', count: 67, value: 0.5 },
+    { type: 'u32', count: 5000, value: 0xfffffff0 },
+    { type: 'f32', count: 1, value: -1 },
+  ],
   buffers: ({ type, count }) => [{ name: 'y', role: 'out', type, elements: count }],
   work: (caps, { type, count, value }) => {
     const { lanes, each, grid } = spread(caps, count)
-    const written = kernel('fill', {
-      params: { y: buffer(type, 'write'), count: uniform('u32'), value: uniform(type) }, workgroup: [lanes],
-    }, (p, k) => {
-      const first = k.let('first', flatLane(k, lanes).mul(each))
-      k.for({ name: 'i', from: first, to: first.add(each).min(p.count) }, (i) => p.y.set(i, p.value as never))
-    })
+    const written = kernel(
+      'fill',
+      {
+        params: { y: buffer(type, 'write'), count: uniform('u32'), value: uniform(type) },
+        workgroup: [lanes],
+      },
+      (p, k) => {
+        const first = k.let('first', flatLane(k, lanes).mul(each))
+        k.for({ name: 'i', from: first, to: first.add(each).min(p.count) }, (i) => p.y.set(i, p.value as never))
+      },
+    )
     return { launches: [{ kernel: written, uniforms: { count, value }, grid }] }
   },
   define: (_inputs, { type, count, value }) => ({ y: (type === 'u32' ? new Uint32Array(count) : new Float32Array(count)).fill(value) }),

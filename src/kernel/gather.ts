@@ -58,7 +58,12 @@ export const gather: KernelRecord<GatherParams> = {
 function work(caps: Caps, { format, rows, cols, tableRows }: GatherParams): Work {
   const how = formatOf(format)
   const run = how.element === undefined ? CHUNK : 1
-  if (cols % run !== 0) throw new IngotError('bad-argument', `rows of ${format} must hold whole runs`, { op: 'gather', got: cols, wanted: `a multiple of ${run}` })
+  if (cols % run !== 0)
+    throw new IngotError('bad-argument', `rows of ${format} must hold whole runs`, {
+      op: 'gather',
+      got: cols,
+      wanted: `a multiple of ${run}`,
+    })
   const runs = cols / run // of a row
   if (caps.lanes === 1) {
     const uniforms = { runs, last: tableRows - 1 }
@@ -79,15 +84,19 @@ const paramsOf = ({ storage }: Format) => ({
 /** A lane per run of 32, or per element. */
 function gpuKernel(format: Format): Kernel {
   const { decode, element, name } = format
-  return kernel(`gather_${name}`, { params: { ...paramsOf(format), total: uniform('u32') }, workgroup: [LANES] }, ({ table, ids, y, runs, last, total }, k) => {
-    const run = k.let('run', flatLane(k, LANES))
-    k.when(run.lt(total), (k) => {
-      const id = ids.at(run.div(runs)).min(last)
-      const from = k.let('from', id.mul(runs).add(run.rem(runs)))
-      if (element !== undefined) y.set(run, element.one(table, from))
-      else decode(k, table, from).forEach((values, i) => y.store(run.mul(CHUNK).add(4 * i), values))
-    })
-  })
+  return kernel(
+    `gather_${name}`,
+    { params: { ...paramsOf(format), total: uniform('u32') }, workgroup: [LANES] },
+    ({ table, ids, y, runs, last, total }, k) => {
+      const run = k.let('run', flatLane(k, LANES))
+      k.when(run.lt(total), (k) => {
+        const id = ids.at(run.div(runs)).min(last)
+        const from = k.let('from', id.mul(runs).add(run.rem(runs)))
+        if (element !== undefined) y.set(run, element.one(table, from))
+        else decode(k, table, from).forEach((values, i) => y.store(run.mul(CHUNK).add(4 * i), values))
+      })
+    },
+  )
 }
 
 /** A workgroup per part of a row. */
@@ -102,7 +111,15 @@ function cpuKernel(format: Format): Kernel {
     const to = k.let('to', from.add(each).min(runs))
     if (element === undefined) {
       k.for({ name: 'run', from, to }, (run: Value<'u32'>) => {
-        decode(k, table, source.add(run)).forEach((values, i) => y.store(target.add(run).mul(CHUNK).add(4 * i), values))
+        decode(k, table, source.add(run)).forEach((values, i) =>
+          y.store(
+            target
+              .add(run)
+              .mul(CHUNK)
+              .add(4 * i),
+            values,
+          ),
+        )
       })
       return
     }

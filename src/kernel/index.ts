@@ -18,7 +18,24 @@ import { argmax, topk } from './select.ts'
 import { softmax } from './softmax.ts'
 
 export const KERNELS = {
-  map, reduce, softmax, norm, rope, gather, dequantize, matvec, matmul, attention, cacheWrite, advance, argmax, topk, copy, fill, iota, quantize8,
+  map,
+  reduce,
+  softmax,
+  norm,
+  rope,
+  gather,
+  dequantize,
+  matvec,
+  matmul,
+  attention,
+  cacheWrite,
+  advance,
+  argmax,
+  topk,
+  copy,
+  fill,
+  iota,
+  quantize8,
 } as const
 
 export type KernelName = keyof typeof KERNELS

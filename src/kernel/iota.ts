@@ -5,7 +5,9 @@ import { buffer, kernel, uniform } from '../ir/author.ts'
 import { flatGrid, flatLane } from './lanes.ts'
 import type { KernelRecord, Work } from './record.ts'
 
-export interface IotaParams { readonly count: number }
+export interface IotaParams {
+  readonly count: number
+}
 
 export const iota: KernelRecord<IotaParams> = {
   name: 'iota',

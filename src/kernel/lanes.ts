@@ -58,19 +58,27 @@ export function combineLanes(k: Scope, caps: Caps, lanes: number): Combiner {
 function two(how: Combine, a: Value<Combined>, b: Value<Combined>): Value<Combined> {
   const other = b as never
   switch (how) {
-    case 'sum': return a.add(other)
-    case 'max': return a.max(other)
-    case 'min': return a.min(other)
-    case 'prod': return a.mul(other)
+    case 'sum':
+      return a.add(other)
+    case 'max':
+      return a.max(other)
+    case 'min':
+      return a.min(other)
+    case 'prod':
+      return a.mul(other)
   }
 }
 
 function combineSubgroup<D extends Combined>(k: LaneScope, subgroup: number, how: Combine, value: Value<D>): Value<D> {
   switch (how) {
-    case 'sum': return k.subSum(value)
-    case 'max': return k.subMax(value)
-    case 'min': return k.subMin(value)
-    case 'prod': { // no target has it as one operation
+    case 'sum':
+      return k.subSum(value)
+    case 'max':
+      return k.subMax(value)
+    case 'min':
+      return k.subMin(value)
+    case 'prod': {
+      // no target has it as one operation
       let product: Value<Combined> = value as never
       for (let mask = 1; mask < subgroup; mask *= 2) product = two('prod', product, k.subShuffleXor(product, mask))
       return product as never

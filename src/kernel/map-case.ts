@@ -24,21 +24,38 @@ function strided(expr: MapExpr, shape: readonly number[], ...strides: readonly (
 
 /** Random inputs lie in [-1, 1]; these want other ranges. */
 const SCALED: Partial<Record<MapOp, MapExpr>> = {
-  sqrt: of('abs', x), rsqrt: of('add', of('abs', x), number(0.1)), log: of('add', of('abs', x), number(0.1)),
-  exp: of('mul', x, number(5)), tan: x, sin: of('mul', x, number(1000)), cos: of('mul', x, number(1000)),
-  tanh: of('mul', x, number(20)), silu: of('mul', x, number(200)), sigmoid: of('mul', x, number(200)), erf: of('mul', x, number(5)),
-  gelu: of('mul', x, number(20)), geluErf: of('mul', x, number(6)), softplus: of('mul', x, number(100)),
-  floor: of('mul', x, number(9)), ceil: of('mul', x, number(9)), round: of('mul', x, number(9)),
+  sqrt: of('abs', x),
+  rsqrt: of('add', of('abs', x), number(0.1)),
+  log: of('add', of('abs', x), number(0.1)),
+  exp: of('mul', x, number(5)),
+  tan: x,
+  sin: of('mul', x, number(1000)),
+  cos: of('mul', x, number(1000)),
+  tanh: of('mul', x, number(20)),
+  silu: of('mul', x, number(200)),
+  sigmoid: of('mul', x, number(200)),
+  erf: of('mul', x, number(5)),
+  gelu: of('mul', x, number(20)),
+  geluErf: of('mul', x, number(6)),
+  softplus: of('mul', x, number(100)),
+  floor: of('mul', x, number(9)),
+  ceil: of('mul', x, number(9)),
+  round: of('mul', x, number(9)),
 }
 
 function exampleOf(op: MapOp): MapParams {
   const first = SCALED[op] ?? x
   switch (op) {
-    case 'pow': return flat(of('pow', of('add', of('abs', x), number(0.1)), of('mul', y, number(3))), [67], 2)
-    case 'div': return flat(of('div', x, of('add', of('abs', y), number(0.1))), [67], 2)
-    case 'leakyRelu': return flat(of('leakyRelu', x, number(0.01)), [67], 1)
-    case 'select': return flat(of('select', of('gt', x, y), x, of('neg', y)), [67], 2)
-    default: return flat(mapOp(op).arity === 1 ? of(op, first) : of(op, x, y), [67], mapOp(op).arity)
+    case 'pow':
+      return flat(of('pow', of('add', of('abs', x), number(0.1)), of('mul', y, number(3))), [67], 2)
+    case 'div':
+      return flat(of('div', x, of('add', of('abs', y), number(0.1))), [67], 2)
+    case 'leakyRelu':
+      return flat(of('leakyRelu', x, number(0.01)), [67], 1)
+    case 'select':
+      return flat(of('select', of('gt', x, y), x, of('neg', y)), [67], 2)
+    default:
+      return flat(mapOp(op).arity === 1 ? of(op, first) : of(op, x, y), [67], mapOp(op).arity)
   }
 }
 

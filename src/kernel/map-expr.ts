@@ -5,10 +5,7 @@ import { IngotError } from '../base/error.ts'
 import type { LaneScope } from '../ir/author.ts'
 import { type MapOp, type Operand, mapOp } from './map-op.ts'
 
-export type MapExpr =
-  | { readonly input: number }
-  | { readonly const: number }
-  | { readonly op: MapOp; readonly args: readonly MapExpr[] }
+export type MapExpr = { readonly input: number } | { readonly const: number } | { readonly op: MapOp; readonly args: readonly MapExpr[] }
 export type MapType = 'f32' | 'f16' | 'u32'
 
 export interface MapInput {
@@ -41,7 +38,10 @@ export function evaluateU32(expr: MapExpr, inputs: readonly number[]): number {
 
 /** The expression in the kernel language, over scalars or vectors of `dtype`. */
 export function writeExpr(
-  k: LaneScope, expr: MapExpr, inputs: readonly Operand[], dtype: 'f32' | 'u32' | `${'f32' | 'u32'}x${2 | 4 | 8 | 16}`,
+  k: LaneScope,
+  expr: MapExpr,
+  inputs: readonly Operand[],
+  dtype: 'f32' | 'u32' | `${'f32' | 'u32'}x${2 | 4 | 8 | 16}`,
 ): Operand {
   const literal = (value: number): Operand => k.const(dtype, value) as unknown as Operand
   if ('input' in expr) return inputs[expr.input]!
@@ -62,7 +62,11 @@ export function checkMap(params: MapParams): void {
     throw new IngotError('bad-argument', what, { op: 'map', got, wanted })
   }
   if (inputs.some(({ strides }) => strides.length !== shape.length)) {
-    fail('strides do not match the shape', inputs.map(({ strides }) => strides.length), shape.length)
+    fail(
+      'strides do not match the shape',
+      inputs.map(({ strides }) => strides.length),
+      shape.length,
+    )
   }
   const integer = isInteger(params)
   const visit = (one: MapExpr): void => {

@@ -9,7 +9,17 @@ import { type LaneScope, type ParamSpec, type Readable, type Writable, buffer, k
 import type { Value } from '../ir/value.ts'
 import { flatGrid, flatLane, lanesFor } from './lanes.ts'
 import { MAP_CASES } from './map-case.ts'
-import { type MapExpr, type MapInput, type MapParams, type MapType, checkMap, evaluate, evaluateU32, isInteger, writeExpr } from './map-expr.ts'
+import {
+  type MapExpr,
+  type MapInput,
+  type MapParams,
+  type MapType,
+  checkMap,
+  evaluate,
+  evaluateU32,
+  isInteger,
+  writeExpr,
+} from './map-expr.ts'
 import type { MapOp, Operand } from './map-op.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
@@ -27,7 +37,7 @@ export const map: KernelRecord<MapParams> = {
   tolerance: 1e-7,
   cases: MAP_CASES,
   buffers: ({ type, shape, inputs }) => [
-    ...inputs.map((input, i) => ({ name: `in${i}`, role: 'in', type: input.type, elements: extentOf(shape, input.strides) } as const)),
+    ...inputs.map((input, i) => ({ name: `in${i}`, role: 'in', type: input.type, elements: extentOf(shape, input.strides) }) as const),
     { name: 'y', role: 'out', type, elements: sizeOf(shape) },
   ],
   work,
@@ -43,7 +53,9 @@ export const map: KernelRecord<MapParams> = {
   },
 }
 
-function sizeOf(shape: readonly number[]): number { return shape.reduce((product, size) => product * size, 1) }
+function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1)
+}
 
 /** Elements from the first to the last one that is read. */
 function extentOf(shape: readonly number[], strides: readonly number[]): number {
@@ -67,7 +79,8 @@ export function mergeAxes(shape: readonly number[], strides: readonly (readonly 
     if (size === 1) return
     const steps = strides.map((one) => one[axis] ?? 0)
     const outer = axes.at(-1)
-    if (outer !== undefined && outer.steps.every((step, i) => step === steps[i]! * size)) axes[axes.length - 1] = { size: outer.size * size, steps }
+    if (outer !== undefined && outer.steps.every((step, i) => step === steps[i]! * size))
+      axes[axes.length - 1] = { size: outer.size * size, steps }
     else axes.push({ size, steps })
   })
   if (axes.length === 0) axes.push({ size: 1, steps: strides.map(() => 0) })
@@ -79,13 +92,22 @@ const walkOf = (stride: number): Walk => (stride === 1 ? 'next' : stride === 0 ?
 
 function work(caps: Caps, params: MapParams): Work {
   checkMap(params)
-  const { shape, strides } = mergeAxes(params.shape, params.inputs.map((input) => input.strides))
+  const { shape, strides } = mergeAxes(
+    params.shape,
+    params.inputs.map((input) => input.strides),
+  )
   const rank = shape.length
   if (rank > MAX_RANK) throw new IngotError('unsupported', 'too many axes', { op: 'map', got: rank, wanted: `at most ${MAX_RANK}` })
   const plan: Plan = { params, rank, walks: strides.map((steps) => walkOf(steps.at(-1)!)) }
   const uniforms: Record<string, number> = {}
-  shape.forEach((size, axis) => { uniforms[`size${axis}`] = size })
-  strides.forEach((steps, i) => steps.forEach((step, axis) => { if (hasStride(plan, i, axis)) uniforms[strideName(i, axis)] = step }))
+  shape.forEach((size, axis) => {
+    uniforms[`size${axis}`] = size
+  })
+  strides.forEach((steps, i) =>
+    steps.forEach((step, axis) => {
+      if (hasStride(plan, i, axis)) uniforms[strideName(i, axis)] = step
+    }),
+  )
   return caps.lanes === 1 ? cpuWork(caps, plan, shape, uniforms) : gpuWork(caps, plan, shape, uniforms)
 }
 
@@ -127,8 +149,12 @@ class Body {
     this.#k = k
   }
 
-  size(axis: number): Value<'u32'> { return this.#p[`size${axis}`] as Value<'u32'> }
-  stride(input: number, axis: number): Value<'u32'> { return this.#p[strideName(input, axis)] as Value<'u32'> }
+  size(axis: number): Value<'u32'> {
+    return this.#p[`size${axis}`] as Value<'u32'>
+  }
+  stride(input: number, axis: number): Value<'u32'> {
+    return this.#p[strideName(input, axis)] as Value<'u32'>
+  }
 
   /** Where each input's row starts that holds the elements of outer index `row`. */
   rowStarts(row: Value<'u32'>): Value<'u32'>[] {
@@ -138,14 +164,19 @@ class Body {
     for (let axis = rank - 2; axis >= 0; axis--) {
       const index = axis === 0 ? rest : rest.rem(this.size(axis))
       rest = rest.div(this.size(axis))
-      walks.forEach((_, i) => { starts[i] = starts[i]?.add(index.mul(this.stride(i, axis))) ?? index.mul(this.stride(i, axis)) })
+      walks.forEach((_, i) => {
+        starts[i] = starts[i]?.add(index.mul(this.stride(i, axis))) ?? index.mul(this.stride(i, axis))
+      })
     }
     return starts.map((start, i) => this.#k.let(`start${i}`, start ?? this.#k.const('u32', 0)))
   }
 
   /** Computes `width` elements of the result from `at` on, which is column `column` of rows that start at `starts`. */
   write(at: Value<'u32'>, starts: readonly Value<'u32'>[], column: Value<'u32'>, width: 1 | 2 | 4 | 8 | 16): void {
-    const { params: { expr, type, inputs }, walks } = this.#plan
+    const {
+      params: { expr, type, inputs },
+      walks,
+    } = this.#plan
     const scalar = isInteger(this.#plan.params) ? 'u32' : 'f32'
     const values = inputs.map((_, i): Operand => {
       const memory = this.#p[`in${i}`] as Readable<MapType, 'uniform'>
@@ -155,8 +186,10 @@ class Body {
           const value = memory.at(start).to(scalar)
           return (width === 1 ? value : value.splat(width)) as unknown as Operand
         }
-        case 'stride': return memory.at(start.add(column.mul(this.stride(i, this.#plan.rank - 1)))).to(scalar) as Operand
-        case 'next': return (width === 1 ? memory.at(start.add(column)) : memory.load(start.add(column), width)).to(scalar) as unknown as Operand
+        case 'stride':
+          return memory.at(start.add(column.mul(this.stride(i, this.#plan.rank - 1)))).to(scalar) as Operand
+        case 'next':
+          return (width === 1 ? memory.at(start.add(column)) : memory.load(start.add(column), width)).to(scalar) as unknown as Operand
       }
     })
     const result = writeExpr(this.#k, expr, values, width === 1 ? scalar : `${scalar}x${width}`).to(type)
@@ -184,7 +217,12 @@ function gpuWork(caps: Caps, plan: Plan, shape: readonly number[], uniforms: Rea
       body.write(at, body.rowStarts(rank === 1 ? at : at.div(body.size(rank - 1))), column, w)
     }
     if (width === 1) k.when(first.lt(total), () => write(first, 1))
-    else k.when(first.add(width).le(total), () => write(first, width), () => k.for({ name: 'at', from: first, to: total }, (at) => write(at, 1)))
+    else
+      k.when(
+        first.add(width).le(total),
+        () => write(first, width),
+        () => k.for({ name: 'at', from: first, to: total }, (at) => write(at, 1)),
+      )
   })
   return { launches: [{ kernel: written, uniforms: values, grid: flatGrid(caps, Math.ceil(count / (lanes * width))) }] }
 }

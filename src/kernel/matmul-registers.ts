@@ -33,59 +33,82 @@ interface Shape {
 }
 
 function writeRegisters(format: Format, { bias, ragged, aligned }: Shape): Kernel {
-  return kernel(`matmul_${format.name}${aligned ? ragged ? '_ragged' : '' : '_odd'}`, {
-    params: {
-      x: buffer(aligned ? 'f32x4' : 'f32', 'read'), w: buffer(format.storage, 'read'), ...(bias ? { bias: buffer('f32', 'read') } : {}),
-      y: buffer('f32', 'write'), m: uniform('u32'), k: uniform('u32'), n: uniform('u32'),
+  return kernel(
+    `matmul_${format.name}${aligned ? (ragged ? '_ragged' : '') : '_odd'}`,
+    {
+      params: {
+        x: buffer(aligned ? 'f32x4' : 'f32', 'read'),
+        w: buffer(format.storage, 'read'),
+        ...(bias ? { bias: buffer('f32', 'read') } : {}),
+        y: buffer('f32', 'write'),
+        m: uniform('u32'),
+        k: uniform('u32'),
+        n: uniform('u32'),
+      },
+      workgroup: [LANES],
     },
-    workgroup: [LANES],
-  }, (p, k) => {
-    const weights = k.shared('weights', 'f32x4', OUTS * PITCH)
-    const rows = k.shared('rows', 'f32x4', ROWS * PITCH)
-    const [outFirst, rowFirst] = [k.let('outFirst', k.workgroupId.x.mul(OUTS)), k.let('rowFirst', k.workgroupId.y.mul(ROWS))]
-    // Neighbouring lanes have neighbouring outputs; those of one lane stand apart.
-    const outs = [0, 16, 32, 48].map((apart) => k.let('out', k.lane.and(15).add(apart)))
-    const ours = [0, 8, 16, 24].map((apart) => k.let('row', k.lane.shr(4).add(apart)))
-    const sums = ours.map(() => outs.map(() => k.var('sum', k.const('f32', 0))))
+    (p, k) => {
+      const weights = k.shared('weights', 'f32x4', OUTS * PITCH)
+      const rows = k.shared('rows', 'f32x4', ROWS * PITCH)
+      const [outFirst, rowFirst] = [k.let('outFirst', k.workgroupId.x.mul(OUTS)), k.let('rowFirst', k.workgroupId.y.mul(ROWS))]
+      // Neighbouring lanes have neighbouring outputs; those of one lane stand apart.
+      const outs = [0, 16, 32, 48].map((apart) => k.let('out', k.lane.and(15).add(apart)))
+      const ours = [0, 8, 16, 24].map((apart) => k.let('row', k.lane.shr(4).add(apart)))
+      const sums = ours.map(() => outs.map(() => k.var('sum', k.const('f32', 0))))
 
-    k.for(steps(p.k), (from) => {
-      const inFours = (lane: Value<'u32'>, count: number, lanes: number, put: (i: Value<'u32'>, v: Value<'u32'>, at: Value<'u32'>) => void): void =>
-        k.for({ name: 'e', from: lane, to: count * FOURS, step: lanes }, (e) => put(e.div(FOURS), e.and(FOURS - 1), from.add(e.and(FOURS - 1).mul(4))))
-      const kept = (at: Value<'u32'>, four: Value<'f32x4'>): Value<'f32x4'> => (ragged ? at.lt(p.k).select(four, 0) : four)
-      const stageRows = (lane: Value<'u32'>, lanes: number): void => inFours(lane, ROWS, lanes, (i, v, at) => {
-        const row = rowFirst.add(i).min(p.n.sub(1))
-        rows.set(i.mul(PITCH).add(v), kept(at, rowFour(k, p.x, { row, at, inner: p.k, aligned })))
-      })
-      const { element } = format
-      if (element === undefined) {
-        k.when(k.lane.lt(OUTS), (k) => {
-          const chunk = k.let('chunk', outFirst.add(k.lane).min(p.m.sub(1)).mul(p.k.div(CHUNK)).add(from.div(CHUNK)))
-          format.decode(k, p.w, chunk).forEach((four, v) => weights.set(k.lane.mul(PITCH).add(v), four))
-        }, (k) => stageRows(k.lane.sub(OUTS), LANES - OUTS))
-      } else {
-        inFours(k.lane, OUTS, LANES, (i, v, at) => {
-          const row = outFirst.add(i).min(p.m.sub(1))
-          weights.set(i.mul(PITCH).add(v), kept(at, weightFour(k, element, p.w, { row, at, inner: p.k, aligned })))
+      k.for(steps(p.k), (from) => {
+        const inFours = (
+          lane: Value<'u32'>,
+          count: number,
+          lanes: number,
+          put: (i: Value<'u32'>, v: Value<'u32'>, at: Value<'u32'>) => void,
+        ): void =>
+          k.for({ name: 'e', from: lane, to: count * FOURS, step: lanes }, (e) =>
+            put(e.div(FOURS), e.and(FOURS - 1), from.add(e.and(FOURS - 1).mul(4))),
+          )
+        const kept = (at: Value<'u32'>, four: Value<'f32x4'>): Value<'f32x4'> => (ragged ? at.lt(p.k).select(four, 0) : four)
+        const stageRows = (lane: Value<'u32'>, lanes: number): void =>
+          inFours(lane, ROWS, lanes, (i, v, at) => {
+            const row = rowFirst.add(i).min(p.n.sub(1))
+            rows.set(i.mul(PITCH).add(v), kept(at, rowFour(k, p.x, { row, at, inner: p.k, aligned })))
+          })
+        const { element } = format
+        if (element === undefined) {
+          k.when(
+            k.lane.lt(OUTS),
+            (k) => {
+              const chunk = k.let('chunk', outFirst.add(k.lane).min(p.m.sub(1)).mul(p.k.div(CHUNK)).add(from.div(CHUNK)))
+              format.decode(k, p.w, chunk).forEach((four, v) => weights.set(k.lane.mul(PITCH).add(v), four))
+            },
+            (k) => stageRows(k.lane.sub(OUTS), LANES - OUTS),
+          )
+        } else {
+          inFours(k.lane, OUTS, LANES, (i, v, at) => {
+            const row = outFirst.add(i).min(p.m.sub(1))
+            weights.set(i.mul(PITCH).add(v), kept(at, weightFour(k, element, p.w, { row, at, inner: p.k, aligned })))
+          })
+          stageRows(k.lane, LANES)
+        }
+        k.barrier()
+        k.for({ name: 'v', to: FOURS }, (v) => {
+          const left = outs.map((out) => k.let('weight', weights.at(out.mul(PITCH).add(v))))
+          ours.forEach((row, r) => {
+            const four = k.let('four', rows.at(row.mul(PITCH).add(v)))
+            left.forEach((weight, o) => sums[r]![o]!.set(sums[r]![o]!.get().add(weight.mul(four).hsum())))
+          })
         })
-        stageRows(k.lane, LANES)
-      }
-      k.barrier()
-      k.for({ name: 'v', to: FOURS }, (v) => {
-        const left = outs.map((out) => k.let('weight', weights.at(out.mul(PITCH).add(v))))
-        ours.forEach((row, r) => {
-          const four = k.let('four', rows.at(row.mul(PITCH).add(v)))
-          left.forEach((weight, o) => sums[r]![o]!.set(sums[r]![o]!.get().add(weight.mul(four).hsum())))
-        })
+        k.barrier()
       })
-      k.barrier()
-    })
-    sums.forEach((ofRow, r) => ofRow.forEach((sum, o) => {
-      const [out, row] = [outFirst.add(outs[o]!), rowFirst.add(ours[r]!)]
-      k.when(out.lt(p.m).and(row.lt(p.n)), () => {
-        p.y.set(row.mul(p.m).add(out), p.bias === undefined ? sum.get() : sum.get().add(p.bias.at(out)))
-      })
-    }))
-  })
+      sums.forEach((ofRow, r) =>
+        ofRow.forEach((sum, o) => {
+          const [out, row] = [outFirst.add(outs[o]!), rowFirst.add(ours[r]!)]
+          k.when(out.lt(p.m).and(row.lt(p.n)), () => {
+            p.y.set(row.mul(p.m).add(out), p.bias === undefined ? sum.get() : sum.get().add(p.bias.at(out)))
+          })
+        }),
+      )
+    },
+  )
 }
 
 function steps(inner: Value<'u32', 'uniform'>): Range<'uniform'> {

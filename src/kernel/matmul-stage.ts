@@ -15,18 +15,34 @@ export interface Place {
 
 /** Four elements of x, which is seen as vectors of four where rows are aligned. Past the end of an aligned row: its last four. */
 export function rowFour(k: LaneScope, x: Readable<'f32x4' | 'f32', Uniformity>, { row, at, inner, aligned }: Place): Value<'f32x4'> {
-  if (aligned) return x.at(row.mul(inner).add(at.min(inner.sub(4))).shr(2)) as Value<'f32x4'>
+  if (aligned)
+    return x.at(
+      row
+        .mul(inner)
+        .add(at.min(inner.sub(4)))
+        .shr(2),
+    ) as Value<'f32x4'>
   return oneByOne(k, at, inner, (d) => x.at(row.mul(inner).add(d)) as Value<'f32'>)
 }
 
 /** Four weights of a format of single elements; past the end of an aligned row: its last four. */
-export function weightFour(k: LaneScope, element: NonNullable<Format['element']>, w: Weights, { row, at, inner, aligned }: Place): Value<'f32x4'> {
+export function weightFour(
+  k: LaneScope,
+  element: NonNullable<Format['element']>,
+  w: Weights,
+  { row, at, inner, aligned }: Place,
+): Value<'f32x4'> {
   if (aligned) return element.four(w, row.mul(inner).add(at.min(inner.sub(4))))
   return oneByOne(k, at, inner, (d) => element.one(w, row.mul(inner).add(d)))
 }
 
 /** Those past the end are 0. */
 function oneByOne(k: LaneScope, at: Value<'u32'>, inner: Value<'u32'>, one: (d: Value<'u32'>) => Value<'f32'>): Value<'f32x4'> {
-  const four = [0, 1, 2, 3].map((i) => at.add(i).lt(inner).select(one(at.add(i).min(inner.sub(1))), 0))
+  const four = [0, 1, 2, 3].map((i) =>
+    at
+      .add(i)
+      .lt(inner)
+      .select(one(at.add(i).min(inner.sub(1))), 0),
+  )
   return k.vec(...four) as Value<'f32x4'>
 }

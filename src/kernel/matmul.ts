@@ -18,7 +18,9 @@ export const matmul: KernelRecord<LinearParams> = {
     { format: 'q4_k', m: 67, k: 512, n: 45, bias: true },
     ...['q4_0', 'q8_0', 'q6_k', 'mxfp4'].map((format) => ({ format, m: 32, k: 256, n: 9, bias: false })),
     ...['f32', 'f16'].flatMap((format) => [
-      { format, m: 83, k: 193, n: 45, bias: true }, { format, m: 64, k: 64, n: 33, bias: false }, { format, m: 1, k: 67, n: 12, bias: false },
+      { format, m: 83, k: 193, n: 45, bias: true },
+      { format, m: 64, k: 64, n: 33, bias: false },
+      { format, m: 1, k: 67, n: 12, bias: false },
     ]),
   ],
   buffers: linearBuffers,

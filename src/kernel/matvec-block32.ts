@@ -44,30 +44,53 @@ const pairOf16 = (k: Scope, w: Weights<'u16'>, at: Value<'u32'>): Value<'u32'>[]
 const pairOf32 = (k: Scope, w: Weights<'u32'>, at: Value<'u32'>): Value<'u32'>[] => [0, 1].map((i) => k.let('word', w.at(at.add(i))))
 
 const q4_0: Layout<'u16'> = {
-  storage: 'u16', size: 9, rows: 4, masks: NIBBLES, bias: 8,
+  storage: 'u16',
+  size: 9,
+  rows: 4,
+  masks: NIBBLES,
+  bias: 8,
   read: (k, w, block, side) => ({ words: nibbles(pairOf16(k, w, block.add(1).add(side.mul(4)))), d: halfOf(w.at(block)) }),
 }
 const q4_1: Layout<'u32'> = {
-  storage: 'u32', size: 5, rows: 4, masks: NIBBLES, bias: 0,
+  storage: 'u32',
+  size: 5,
+  rows: 4,
+  masks: NIBBLES,
+  bias: 0,
   read: (k, w, block, side) => ({ words: nibbles(pairOf32(k, w, block.add(1).add(side.mul(2)))), ...scaleAndMin(k, w, block) }),
 }
 const q5_0: Layout<'u16'> = {
-  storage: 'u16', size: 11, rows: 4, masks: FIVE, bias: 16,
+  storage: 'u16',
+  size: 11,
+  rows: 4,
+  masks: FIVE,
+  bias: 16,
   read: (k, w, block, side) => ({
-    words: withFifthBits(k, pairOf16(k, w, block.add(3).add(side.mul(4))), wordOf16(w, block.add(1)), side), d: halfOf(w.at(block)),
+    words: withFifthBits(k, pairOf16(k, w, block.add(3).add(side.mul(4))), wordOf16(w, block.add(1)), side),
+    d: halfOf(w.at(block)),
   }),
 }
 const q5_1: Layout<'u32'> = {
-  storage: 'u32', size: 6, rows: 4, masks: FIVE, bias: 0,
+  storage: 'u32',
+  size: 6,
+  rows: 4,
+  masks: FIVE,
+  bias: 0,
   read: (k, w, block, side) => ({
-    words: withFifthBits(k, pairOf32(k, w, block.add(2).add(side.mul(2))), w.at(block.add(1)), side), ...scaleAndMin(k, w, block),
+    words: withFifthBits(k, pairOf32(k, w, block.add(2).add(side.mul(2))), w.at(block.add(1)), side),
+    ...scaleAndMin(k, w, block),
   }),
 }
 const q8_0: Layout<'u16'> = {
-  storage: 'u16', size: 17, rows: 2, masks: [0xff, 0xff, 0xff, 0xff], bias: 128,
+  storage: 'u16',
+  size: 17,
+  rows: 2,
+  masks: [0xff, 0xff, 0xff, 0xff],
+  bias: 128,
   read: (k, w, block, side) => ({
     // Signed bytes: 128 more makes them unsigned.
-    words: [0, 2, 4, 6].map((i) => k.let('word', wordOf16(w, block.add(1 + i).add(side.mul(8))).xor(0x80808080))), d: halfOf(w.at(block)),
+    words: [0, 2, 4, 6].map((i) => k.let('word', wordOf16(w, block.add(1 + i).add(side.mul(8))).xor(0x80808080))),
+    d: halfOf(w.at(block)),
   }),
 }
 
@@ -95,7 +118,10 @@ export function matvecBlock32(caps: Caps, params: LinearParams): Work {
       each((row) => {
         const block = k.let('block', row.mul(blocks).add(b).mul(layout.size))
         const { words, d, m } = layout.read(k, w, block, side)
-        const dot = words.map((word, i) => maskBytes(k, word, layout.masks[i]!).mul(ready[i]!)).reduce((a, c) => a.add(c)).hsum()
+        const dot = words
+          .map((word, i) => maskBytes(k, word, layout.masks[i]!).mul(ready[i]!))
+          .reduce((a, c) => a.add(c))
+          .hsum()
         if (m !== undefined) return d.mul(dot).add(m.mul(total))
         return d.mul(dot.sub(total.mul(layout.bias)))
       })

@@ -36,14 +36,39 @@ export function matvecQ4K(caps: Caps, params: LinearParams): Work {
         const block = k.let('block', row.mul(blocks).add(b).mul(BLOCK_WORDS))
         const d = k.let('d', w.at(block).unpackF16())
         const quants = [0, 16].map((half) => [0, 1].map((i) => k.let('quant', w.at(block.add(4 + half + i).add(word)))))
-        const dots = ready.map((pair, sub) => pair.map((four, i) => maskBytes(k, quants[sub >> 1]![i]!, sub % 2 === 0 ? 0x0f : 0xf0).mul(four))
-          .reduce((a, c) => a.add(c)).hsum())
+        const dots = ready.map((pair, sub) =>
+          pair
+            .map((four, i) => maskBytes(k, quants[sub >> 1]![i]!, sub % 2 === 0 ? 0x0f : 0xf0).mul(four))
+            .reduce((a, c) => a.add(c))
+            .hsum(),
+        )
 
         // Bytes of scales and minimums for this side: two 6-bit pairs for the first half, two split 4+2-bit pairs for the second.
-        const [s0, s1, s2] = [1, 2, 3].map((i) => k.let(`s${i - 1}`, w.at(block.add(i)).shr(shift))) as [Value<'u32'>, Value<'u32'>, Value<'u32'>]
-        const scales = k.let('scales', s0.and(0x3f3f).or(s2.and(0x0f0f).or(s0.and(0xc0c0).shr(2)).shl(16)).unpackU8().to('f32'))
-        const mins = k.let('mins', s1.and(0x3f3f).or(s2.shr(4).and(0x0f0f).or(s1.and(0xc0c0).shr(2)).shl(16)).unpackU8().to('f32'))
-        return d.lane(0).mul(scales.mul(k.vec(...dots) as Value<'f32x4'>).hsum()).sub(d.lane(1).mul(mins.mul(totals).hsum()))
+        const [s0, s1, s2] = [1, 2, 3].map((i) => k.let(`s${i - 1}`, w.at(block.add(i)).shr(shift))) as [
+          Value<'u32'>,
+          Value<'u32'>,
+          Value<'u32'>,
+        ]
+        const scales = k.let(
+          'scales',
+          s0
+            .and(0x3f3f)
+            .or(s2.and(0x0f0f).or(s0.and(0xc0c0).shr(2)).shl(16))
+            .unpackU8()
+            .to('f32'),
+        )
+        const mins = k.let(
+          'mins',
+          s1
+            .and(0x3f3f)
+            .or(s2.shr(4).and(0x0f0f).or(s1.and(0xc0c0).shr(2)).shl(16))
+            .unpackU8()
+            .to('f32'),
+        )
+        return d
+          .lane(0)
+          .mul(scales.mul(k.vec(...dots) as Value<'f32x4'>).hsum())
+          .sub(d.lane(1).mul(mins.mul(totals).hsum()))
       })
     })
   })

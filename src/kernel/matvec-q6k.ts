@@ -23,7 +23,10 @@ export function matvecQ6K(caps: Caps, params: LinearParams): Work {
     const part = k.let('part', k.sublane.and(SHARING - 1))
     // A scale belongs to 16 weights: to ours, the low or the high byte of four neighbouring elements.
     const late = k.let('late', part.ge(4))
-    const [byte, sign] = [k.let('byte', late.select(k.const('u32', 0xff00), 0x00ff)), k.let('sign', late.select(k.const('u32', 0x8000), 0x0080))]
+    const [byte, sign] = [
+      k.let('byte', late.select(k.const('u32', 0xff00), 0x00ff)),
+      k.let('sign', late.select(k.const('u32', 0x8000), 0x0080)),
+    ]
     const unit = k.let('unit', late.select(k.const('f32', 1 / 256), 1))
 
     k.for({ name: 'h', from: k.sublane.div(SHARING), to: blocks.mul(2), step: caps.subgroup / SHARING }, (h) => {
@@ -48,7 +51,10 @@ export function matvecQ6K(caps: Caps, params: LinearParams): Work {
         ].map((quant) => k.let('quant', quant))
         const dots = quants.map((quant, sub) => maskBytes(k, quant, 0x3f).mul(ready[sub]!).hsum())
         // Signed bytes without shifts: 128 more makes them unsigned.
-        const bytes = w.load(block.add(half.mul(4)).add(96), 4).and(byte).xor(sign)
+        const bytes = w
+          .load(block.add(half.mul(4)).add(96), 4)
+          .and(byte)
+          .xor(sign)
         const scales = k.let('scales', bytes.to('f32').mul(unit).sub(128))
         const d = k.let('d', w.at(block.add(104)).unpackF16().lane(0))
         return d.mul(scales.mul((k.vec(...dots) as Value<'f32x4'>).sub(excess)).hsum())

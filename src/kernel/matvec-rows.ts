@@ -21,38 +21,54 @@ export interface Rows<S extends WeightStorage> {
 
 /** Writes the kernel; `count` rows per subgroup. */
 export function matvecRows<S extends WeightStorage>(
-  caps: Caps, { format, m, k: inner, bias }: LinearParams, storage: S, count: number, write: (k: Scope, rows: Rows<S>) => void,
+  caps: Caps,
+  { format, m, k: inner, bias }: LinearParams,
+  storage: S,
+  count: number,
+  write: (k: Scope, rows: Rows<S>) => void,
 ): Work {
   const groups = Math.max(1, 64 / caps.subgroup)
-  const written = kernel(`matvec_${format}`, {
-    params: {
-      x: buffer('f32x4', 'read'), w: buffer(storage, 'read'),
-      ...(bias ? { bias: buffer('f32', 'read') } : {}),
-      y: buffer('f32', 'write'), m: uniform('u32'), k: uniform('u32'),
+  const written = kernel(
+    `matvec_${format}`,
+    {
+      params: {
+        x: buffer('f32x4', 'read'),
+        w: buffer(storage, 'read'),
+        ...(bias ? { bias: buffer('f32', 'read') } : {}),
+        y: buffer('f32', 'write'),
+        m: uniform('u32'),
+        k: uniform('u32'),
+      },
+      workgroup: [groups * caps.subgroup],
+      subgroup: caps.subgroup,
     },
-    workgroup: [groups * caps.subgroup],
-    subgroup: caps.subgroup,
-  }, (p, k) => {
-    const first = k.let('first', flatGroup(k).mul(groups).add(k.subgroupId).mul(count))
-    const sums = Array.from({ length: count }, () => k.var('sum', k.const('f32', 0)))
-    write(k, {
-      x: p.x, w: p.w as unknown as Weights<S>, inner: p.k,
-      // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
-      each: (dot) => sums.forEach((sum, r) => sum.set(sum.get().add(dot(first.add(r).min(p.m.sub(1)))))),
-    })
-    sums.forEach((sum, r) => {
-      const row = first.add(r)
-      const total = k.let('total', k.subSum(sum.get()))
-      k.when(k.sublane.eq(0).and(row.lt(p.m)), () => p.y.set(row, p.bias === undefined ? total : total.add(p.bias.at(row))))
-    })
-  })
+    (p, k) => {
+      const first = k.let('first', flatGroup(k).mul(groups).add(k.subgroupId).mul(count))
+      const sums = Array.from({ length: count }, () => k.var('sum', k.const('f32', 0)))
+      write(k, {
+        x: p.x,
+        w: p.w as unknown as Weights<S>,
+        inner: p.k,
+        // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
+        each: (dot) => sums.forEach((sum, r) => sum.set(sum.get().add(dot(first.add(r).min(p.m.sub(1)))))),
+      })
+      sums.forEach((sum, r) => {
+        const row = first.add(r)
+        const total = k.let('total', k.subSum(sum.get()))
+        k.when(k.sublane.eq(0).and(row.lt(p.m)), () => p.y.set(row, p.bias === undefined ? total : total.add(p.bias.at(row))))
+      })
+    },
+  )
   return { launches: [{ kernel: written, uniforms: { m, k: inner }, grid: flatGrid(caps, Math.ceil(m / (groups * count))) }] }
 }
 
 /** The four bytes of a word under this mask, where they lie, as floats: byte i is too large by 2^(8 i). */
 export function maskBytes(k: Scope, word: Value<'u32'>, mask: number): Value<'f32x4'> {
   const masks = [0, 8, 16, 24].map((shift) => k.const('u32', (mask << shift) >>> 0))
-  return word.splat(4).and(k.let('mask', k.vec(...masks) as Value<'u32x4'>)).to('f32')
+  return word
+    .splat(4)
+    .and(k.let('mask', k.vec(...masks) as Value<'u32x4'>))
+    .to('f32')
 }
 
 /** Activations for bytes taken by `maskBytes`, whose quants lie `shift` bits up in each: they carry the missing powers of two. */

@@ -27,12 +27,15 @@ export const matvec: KernelRecord<LinearParams> = {
     { format: 'q4_k', m: 16, k: 512, n: 3, bias: false },
     { format: 'q6_k', m: 35, k: 1024, n: 1, bias: true },
     ...['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4'].flatMap((format) => [
-      { format, m: 16, k: 256, n: 1, bias: false }, { format, m: 17, k: 96, n: 5, bias: false },
+      { format, m: 16, k: 256, n: 1, bias: false },
+      { format, m: 17, k: 96, n: 5, bias: false },
     ]),
     ...['q5_k', 'q6_k'].flatMap((format) => [1, 2, 4, 8].map((n) => ({ format, m: 16, k: 512, n, bias: false }))),
     ...['f32', 'f16', 'bf16'].flatMap((format) => [
-      { format, m: 16, k: 256, n: 1, bias: false }, { format, m: 83, k: 193, n: 1, bias: true },
-      { format, m: 5, k: 67, n: 7, bias: false }, { format, m: 1, k: 4, n: 8, bias: false },
+      { format, m: 16, k: 256, n: 1, bias: false },
+      { format, m: 83, k: 193, n: 1, bias: true },
+      { format, m: 5, k: 67, n: 7, bias: false },
+      { format, m: 1, k: 4, n: 8, bias: false },
     ]),
   ],
   buffers: linearBuffers,
@@ -62,45 +65,68 @@ function work(caps: Caps, params: LinearParams): Work {
   const columns = walks ? columnsFor(caps) : n
   const rows = n > (walks ? 1 : 4) ? 2 : ROWS
   const whole = format.element === undefined || inner % 4 === 0
-  const written = kernel(`matvec_${name}${walks ? '_few' : n > 1 ? `_n${n}` : ''}`, {
-    params: {
-      x: buffer(whole ? 'f32x4' : 'f32', 'read'), w: buffer(format.storage, 'read'),
-      ...(bias ? { bias: buffer('f32', 'read') } : {}),
-      y: buffer('f32', 'write'), m: uniform('u32'), k: uniform('u32'),
-      ...(walks ? { n: uniform('u32') } : {}),
+  const written = kernel(
+    `matvec_${name}${walks ? '_few' : n > 1 ? `_n${n}` : ''}`,
+    {
+      params: {
+        x: buffer(whole ? 'f32x4' : 'f32', 'read'),
+        w: buffer(format.storage, 'read'),
+        ...(bias ? { bias: buffer('f32', 'read') } : {}),
+        y: buffer('f32', 'write'),
+        m: uniform('u32'),
+        k: uniform('u32'),
+        ...(walks ? { n: uniform('u32') } : {}),
+      },
+      workgroup: [lanes],
+      ...(subgroups ? { subgroup: caps.subgroup } : {}),
+      // On CPUs the name and the parameters say all; a GPU's form also depends on its caps, and is always written.
+      ...(lanes === 1 ? { variant: 'serial' } : {}),
     },
-    workgroup: [lanes],
-    ...(subgroups ? { subgroup: caps.subgroup } : {}),
-    // On CPUs the name and the parameters say all; a GPU's form also depends on its caps, and is always written.
-    ...(lanes === 1 ? { variant: 'serial' } : {}),
-  }, (p, k) => {
-    const combine = subgroups || lanes === 1 ? undefined : combineLanes(k, caps, lanes)
-    const total = (value: Value<'f32'>): Value<'f32'> => (subgroups ? k.subSum(value) : combine === undefined ? value : combine('sum', value))
-    const first = k.let('first', flatGroup(k).mul(groups).add(subgroups ? k.subgroupId : 0).mul(rows))
-    // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
-    const rowOf = Array.from({ length: rows }, (_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
-    const me = subgroups ? k.sublane : k.lane
-    const x = whole ? inFours(p.x as Readable<'f32x4', 'lane'>) : inOnes(p.x as Readable<'f32', 'lane'>)
-    const walk = (columnOf: readonly Value<'u32'>[], isColumn: (column: number) => Value<'bool'> | undefined): void => {
-      const sums = rowOf.map(() => columnOf.map(() => k.var('sum', k.const('f32', 0))))
-      accumulate(k, { format, x, w: p.w, inner: p.k, rowOf, columnOf, me, width, weightsFirst: walks && columns > 2 }, sums)
-      sums.forEach((ofRow, r) => ofRow.forEach((sum, column) => {
-        const result = total(sum.get())
-        const value = p.bias === undefined ? result : result.add(p.bias.at(rowOf[r]!))
-        const mine = me.eq(0).and(first.add(r).lt(p.m))
-        const inside = isColumn(column)
-        k.when(inside === undefined ? mine : mine.and(inside), () => p.y.set(p.m.mul(columnOf[column]!).add(first).add(r), value))
-      }))
-    }
-    const { n: all } = p
-    const counted = Array.from({ length: columns }, (_, column) => column)
-    if (all === undefined) walk(counted.map((column) => k.const('u32', column)), () => undefined)
-    else {
-      k.for({ name: 'column', to: all, step: columns }, (start) => {
-        walk(counted.map((column) => k.let('column', start.add(column).min(all.sub(1)))), (column) => (column === 0 ? undefined : start.add(column).lt(all)))
-      })
-    }
-  })
+    (p, k) => {
+      const combine = subgroups || lanes === 1 ? undefined : combineLanes(k, caps, lanes)
+      const total = (value: Value<'f32'>): Value<'f32'> =>
+        subgroups ? k.subSum(value) : combine === undefined ? value : combine('sum', value)
+      const first = k.let(
+        'first',
+        flatGroup(k)
+          .mul(groups)
+          .add(subgroups ? k.subgroupId : 0)
+          .mul(rows),
+      )
+      // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
+      const rowOf = Array.from({ length: rows }, (_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
+      const me = subgroups ? k.sublane : k.lane
+      const x = whole ? inFours(p.x as Readable<'f32x4', 'lane'>) : inOnes(p.x as Readable<'f32', 'lane'>)
+      const walk = (columnOf: readonly Value<'u32'>[], isColumn: (column: number) => Value<'bool'> | undefined): void => {
+        const sums = rowOf.map(() => columnOf.map(() => k.var('sum', k.const('f32', 0))))
+        accumulate(k, { format, x, w: p.w, inner: p.k, rowOf, columnOf, me, width, weightsFirst: walks && columns > 2 }, sums)
+        sums.forEach((ofRow, r) =>
+          ofRow.forEach((sum, column) => {
+            const result = total(sum.get())
+            const value = p.bias === undefined ? result : result.add(p.bias.at(rowOf[r]!))
+            const mine = me.eq(0).and(first.add(r).lt(p.m))
+            const inside = isColumn(column)
+            k.when(inside === undefined ? mine : mine.and(inside), () => p.y.set(p.m.mul(columnOf[column]!).add(first).add(r), value))
+          }),
+        )
+      }
+      const { n: all } = p
+      const counted = Array.from({ length: columns }, (_, column) => column)
+      if (all === undefined)
+        walk(
+          counted.map((column) => k.const('u32', column)),
+          () => undefined,
+        )
+      else {
+        k.for({ name: 'column', to: all, step: columns }, (start) => {
+          walk(
+            counted.map((column) => k.let('column', start.add(column).min(all.sub(1)))),
+            (column) => (column === 0 ? undefined : start.add(column).lt(all)),
+          )
+        })
+      }
+    },
+  )
   const uniforms = { m, k: inner, ...(walks ? { n } : {}) }
   return { launches: [{ kernel: written, uniforms, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
 }
@@ -148,12 +174,20 @@ function accumulate(k: Scope, share: Share, sums: Sums): void {
   const unit = format.element === undefined ? CHUNK : 4
   const units = k.let('units', inner.div(unit))
   k.for({ name: 'c', from: me, to: units, step: width }, (c: Value<'u32'>, body: LaneScope) => {
-    const read = (column: Value<'u32'>): Value<'f32x4'>[] => Array.from({ length: unit / 4 }, (_, i) => x.four(inner.mul(column).add(c.mul(unit)), 4 * i))
+    const read = (column: Value<'u32'>): Value<'f32x4'>[] =>
+      Array.from({ length: unit / 4 }, (_, i) => x.four(inner.mul(column).add(c.mul(unit)), 4 * i))
     const decode = (row: Value<'u32'>): Value<'f32x4'>[] =>
-      (format.element === undefined ? format.decode(body, w, row.mul(units).add(c)) : [format.element.four(w, row.mul(inner).add(c.mul(4)))])
+      format.element === undefined ? format.decode(body, w, row.mul(units).add(c)) : [format.element.four(w, row.mul(inner).add(c.mul(4)))]
     const add = (r: number, column: number, weights: readonly Value<'f32x4'>[], activations: readonly Value<'f32x4'>[]): void => {
       const sum = sums[r]![column]!
-      sum.set(sum.get().add(weights.map((four, i) => four.mul(activations[i]!)).reduce((a, b) => a.add(b)).hsum()))
+      sum.set(
+        sum.get().add(
+          weights
+            .map((four, i) => four.mul(activations[i]!))
+            .reduce((a, b) => a.add(b))
+            .hsum(),
+        ),
+      )
     }
     if (share.weightsFirst) {
       const weights = rowOf.map((row) => decode(row).map((four) => body.let('weight', four)))
@@ -173,8 +207,10 @@ function accumulate(k: Scope, share: Share, sums: Sums): void {
   const { one } = x
   if (one === undefined || element === undefined) return
   k.for({ name: 'i', from: units.mul(4).add(me), to: inner, step: width }, (i: Value<'u32'>) => {
-    rowOf.forEach((row, r) => sums[r]!.forEach((sum, column) => {
-      sum.set(sum.get().add(element.one(w, row.mul(inner).add(i)).mul(one(inner.mul(columnOf[column]!).add(i)))))
-    }))
+    rowOf.forEach((row, r) =>
+      sums[r]!.forEach((sum, column) => {
+        sum.set(sum.get().add(element.one(w, row.mul(inner).add(i)).mul(one(inner.mul(columnOf[column]!).add(i)))))
+      }),
+    )
   })
 }

@@ -42,7 +42,9 @@ export const norm: KernelRecord<NormParams> = {
       const values = Array.from(x!.subarray(row * cols, (row + 1) * cols))
       const mean = kind === 'layer' ? values.reduce((sum, v) => sum + v, 0) / cols : 0
       const square = values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / cols
-      values.forEach((v, c) => { y[row * cols + c] = ((v - mean) / Math.sqrt(square + eps)) * (weight?.[c] ?? 1) + (bias?.[c] ?? 0) })
+      values.forEach((v, c) => {
+        y[row * cols + c] = ((v - mean) / Math.sqrt(square + eps)) * (weight?.[c] ?? 1) + (bias?.[c] ?? 0)
+      })
     }
     return { y }
   },
@@ -50,40 +52,44 @@ export const norm: KernelRecord<NormParams> = {
 
 function work(caps: Caps, { kind, rows, cols, eps, weight, bias }: NormParams): Work {
   const lanes = lanesFor(caps, cols)
-  const written = kernel(`${kind}Norm`, {
-    params: {
-      x: buffer('f32', 'read'),
-      ...(weight ? { weight: buffer('f32', 'read') } : {}),
-      ...(bias ? { bias: buffer('f32', 'read') } : {}),
-      y: buffer('f32', 'write'),
-      rows: uniform('u32'),
-      cols: uniform('u32'),
-      eps: uniform('f32'),
+  const written = kernel(
+    `${kind}Norm`,
+    {
+      params: {
+        x: buffer('f32', 'read'),
+        ...(weight ? { weight: buffer('f32', 'read') } : {}),
+        ...(bias ? { bias: buffer('f32', 'read') } : {}),
+        y: buffer('f32', 'write'),
+        rows: uniform('u32'),
+        cols: uniform('u32'),
+        eps: uniform('f32'),
+      },
+      workgroup: [lanes],
+      variant: `width ${caps.width}`,
+      ...subgroupOf(caps, lanes),
     },
-    workgroup: [lanes],
-    variant: `width ${caps.width}`,
-    ...subgroupOf(caps, lanes),
-  }, (p, k) => {
-    const combine = combineLanes(k, caps, lanes)
-    const row = k.let('row', flatGroup(k))
-    k.when(row.lt(p.rows), () => {
-      const start = k.let('start', row.mul(p.cols))
-      const sumOver = (f: (value: Value<'f32'>) => Value<'f32'>): Value<'f32'> =>
-        combine('sum', lanes === 1 ? sumVectors(k, p.x, start, p.cols, caps.width, f) : sumStrided(k, p.x, start, p.cols, lanes, f))
-      const normalise = normaliser(k, kind, p, sumOver)
-      /** One element, or with a width a vector of them. */
-      const write = (c: Value<'u32'>, width?: Width): void => {
-        const load = (memory: Row, at: Value<'u32'>): Value<'f32'> =>
-          (width === undefined ? memory.at(at) : memory.load(at, width) as unknown as Value<'f32'>)
-        const value = normalise(load(p.x, start.add(c)), p.weight && load(p.weight, c), p.bias && load(p.bias, c))
-        if (width === undefined) p.y.set(start.add(c), value)
-        else p.y.store(start.add(c), value as never)
-      }
-      const whole = lanes === 1 ? k.let('whole', p.cols.div(caps.width).mul(caps.width)) : k.const('u32', 0)
-      if (lanes === 1) k.for({ name: 'c', to: whole, step: caps.width }, (c) => write(c, caps.width))
-      k.for({ name: 'c', from: whole.add(k.lane), to: p.cols, step: lanes }, (c) => write(c))
-    })
-  })
+    (p, k) => {
+      const combine = combineLanes(k, caps, lanes)
+      const row = k.let('row', flatGroup(k))
+      k.when(row.lt(p.rows), () => {
+        const start = k.let('start', row.mul(p.cols))
+        const sumOver = (f: (value: Value<'f32'>) => Value<'f32'>): Value<'f32'> =>
+          combine('sum', lanes === 1 ? sumVectors(k, p.x, start, p.cols, caps.width, f) : sumStrided(k, p.x, start, p.cols, lanes, f))
+        const normalise = normaliser(k, kind, p, sumOver)
+        /** One element, or with a width a vector of them. */
+        const write = (c: Value<'u32'>, width?: Width): void => {
+          const load = (memory: Row, at: Value<'u32'>): Value<'f32'> =>
+            width === undefined ? memory.at(at) : (memory.load(at, width) as unknown as Value<'f32'>)
+          const value = normalise(load(p.x, start.add(c)), p.weight && load(p.weight, c), p.bias && load(p.bias, c))
+          if (width === undefined) p.y.set(start.add(c), value)
+          else p.y.store(start.add(c), value as never)
+        }
+        const whole = lanes === 1 ? k.let('whole', p.cols.div(caps.width).mul(caps.width)) : k.const('u32', 0)
+        if (lanes === 1) k.for({ name: 'c', to: whole, step: caps.width }, (c) => write(c, caps.width))
+        k.for({ name: 'c', from: whole.add(k.lane), to: p.cols, step: lanes }, (c) => write(c))
+      })
+    },
+  )
   return { launches: [{ kernel: written, uniforms: { rows, cols, eps }, grid: flatGrid(caps, rows) }] }
 }
 
@@ -94,12 +100,21 @@ export type Normalise = (value: Value<'f32'>, weight?: Value<'f32'>, bias?: Valu
 
 /** What makes of an element of a row, or a vector of them, its normal form; takes sums over the row first. */
 export function normaliser(
-  k: LaneScope, kind: NormParams['kind'], p: { cols: Value<'u32'>; eps: Value<'f32'> }, sumOver: (f: Each) => Value<'f32'>,
+  k: LaneScope,
+  kind: NormParams['kind'],
+  p: { cols: Value<'u32'>; eps: Value<'f32'> },
+  sumOver: (f: Each) => Value<'f32'>,
 ): Normalise {
   const count = p.cols.to('f32')
   const mean = kind === 'layer' ? k.let('mean', sumOver((v) => v).div(count)) : undefined
   const centred = (v: Value<'f32'>): Value<'f32'> => (mean === undefined ? v : v.sub(mean))
-  const scale = k.let('scale', sumOver((v) => centred(v).mul(centred(v))).div(count).add(p.eps).rsqrt())
+  const scale = k.let(
+    'scale',
+    sumOver((v) => centred(v).mul(centred(v)))
+      .div(count)
+      .add(p.eps)
+      .rsqrt(),
+  )
   return (value, weight, bias) => {
     const scaled = centred(value).mul(scale)
     const weighted = weight === undefined ? scaled : scaled.mul(weight)

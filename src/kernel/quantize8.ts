@@ -51,9 +51,17 @@ export const quantize8: KernelRecord<Quantize8Params> = {
   name: 'quantize8',
   about: 'activations as int8 in blocks of 32 or 256, with scales and sums',
   tolerance: 1e-6,
-  cases: [{ n: 1, k: 256 }, { n: 1, k: 96 }, { n: 1, k: 2048 }, { n: 1, k: 256, scaled: 256 }, { n: 1, k: 2048, scaled: 256 }],
+  cases: [
+    { n: 1, k: 256 },
+    { n: 1, k: 96 },
+    { n: 1, k: 2048 },
+    { n: 1, k: 256, scaled: 256 },
+    { n: 1, k: 2048, scaled: 256 },
+  ],
   buffers: ({ n, k, scaled = 32, source = PLAIN }) => [
-    ...quantize8Inputs(source).map((name) => ({ name, role: 'in', type: 'f32', elements: name === 'weight' || name === 'bias' ? k : n * k } as const)),
+    ...quantize8Inputs(source).map(
+      (name) => ({ name, role: 'in', type: 'f32', elements: name === 'weight' || name === 'bias' ? k : n * k }) as const,
+    ),
     { name: 'y', role: 'out', type: 'u32', elements: quantizedWords(n, k, scaled) },
   ],
   work,
@@ -63,9 +71,12 @@ export const quantize8: KernelRecord<Quantize8Params> = {
 /** The tensors that a source is made of, by the names of the kernel's parameters. */
 export function quantize8Inputs(source: Quantize8Source = PLAIN): readonly string[] {
   switch (source.kind) {
-    case 'plain': return ['x']
-    case 'norm': return ['x', ...(source.norm.weight ? ['weight'] : []), ...(source.norm.bias ? ['bias'] : [])]
-    case 'map': return Array.from({ length: source.inputs }, (_, i) => `in${i}`)
+    case 'plain':
+      return ['x']
+    case 'norm':
+      return ['x', ...(source.norm.weight ? ['weight'] : []), ...(source.norm.bias ? ['bias'] : [])]
+    case 'map':
+      return Array.from({ length: source.inputs }, (_, i) => `in${i}`)
   }
 }
 
@@ -85,8 +96,13 @@ function work(caps: Caps, { n, k: inner, scaled = 32, source = PLAIN }: Quantize
   const columns = tileColumns(caps, n)
   const { width } = caps
   const params: Record<string, ParamSpec> = {
-    ...Object.fromEntries(quantize8Inputs(source).map((name) => [name, buffer('f32', 'read')])), y: buffer('u32', 'write'),
-    cols: uniform('u32'), blocks: uniform('u32'), each: uniform('u32'), columns: uniform('u32'), tiles: uniform('u32'),
+    ...Object.fromEntries(quantize8Inputs(source).map((name) => [name, buffer('f32', 'read')])),
+    y: buffer('u32', 'write'),
+    cols: uniform('u32'),
+    blocks: uniform('u32'),
+    each: uniform('u32'),
+    columns: uniform('u32'),
+    tiles: uniform('u32'),
     ...(source.kind === 'norm' ? { eps: uniform('f32') } : {}),
   }
   const name = `quantize8${scaled === 32 ? '' : `_${scaled}`}${source.kind === 'plain' ? '' : `_${source.kind}`}`
@@ -102,32 +118,59 @@ function work(caps: Caps, { n, k: inner, scaled = 32, source = PLAIN }: Quantize
     const block = scaled === 32 ? block32(k, width) : block256(k, width)
     k.for({ name: 'b', from: first, to: first.add(p.each).min(p.blocks) }, (b) => {
       const place = k.let('place', tile.mul(p.blocks).add(b)) // among all blocks of all tiles
-      block((at) => load(b.mul(scaled).add(at)), (stream, per, i, value) => y.set(place.mul(per).add(i).mul(p.columns).add(column).add(all.mul(stream)), value))
+      block(
+        (at) => load(b.mul(scaled).add(at)),
+        (stream, per, i, value) => y.set(place.mul(per).add(i).mul(p.columns).add(column).add(all.mul(stream)), value),
+      )
     })
   })
   const blocks = inner / scaled
   // Few rows are shared by threads; the sums of a norm are then taken by each.
   const parts = Math.max(1, Math.min(Math.floor(inner / LEAST_VALUES), Math.ceil((2 * caps.parallel) / n)))
   const each = Math.ceil(blocks / parts)
-  const uniforms = { cols: inner, blocks, each, columns, tiles: Math.ceil(n / columns), ...(source.kind === 'norm' ? { eps: source.norm.eps } : {}) }
+  const uniforms = {
+    cols: inner,
+    blocks,
+    each,
+    columns,
+    tiles: Math.ceil(n / columns),
+    ...(source.kind === 'norm' ? { eps: source.norm.eps } : {}),
+  }
   return { launches: [{ kernel: written, uniforms, grid: [Math.ceil(blocks / each), n, 1] }] }
 }
 
 type Block = (load: (at: Value<'u32'>) => Value<'f32x16'>, put: Put) => void
 
 function largest(k: LaneScope, values: readonly Value<'f32x16'>[]): Value<'f32'> {
-  return k.let('top', values.map((some) => some.abs()).reduce((a, c) => a.max(c)).hmax())
+  return k.let(
+    'top',
+    values
+      .map((some) => some.abs())
+      .reduce((a, c) => a.max(c))
+      .hmax(),
+  )
 }
 
 /** What makes whole numbers up to `most` of values up to `top`. */
 function scaleOf(k: LaneScope, top: Value<'f32'>, most: number): { scale: Value<'f32'>; inverse: Value<'f32'> } {
-  return { scale: k.let('scale', top.div(most)), inverse: k.let('inverse', top.gt(0).select(k.const('f32', most).div(top), k.const('f32', 0))) }
+  return {
+    scale: k.let('scale', top.div(most)),
+    inverse: k.let('inverse', top.gt(0).select(k.const('f32', most).div(top), k.const('f32', 0))),
+  }
 }
 
 /** Sums of each sixteen of some quants. */
 function sixteenths(k: LaneScope, quants: readonly Value<'i32x16'>[], width: Width): Value<'i32'>[] {
   const each = 16 / width
-  return Array.from({ length: quants.length / each }, (_, i) => k.let('sum', quants.slice(i * each, (i + 1) * each).reduce((a, c) => a.add(c)).hsum()))
+  return Array.from({ length: quants.length / each }, (_, i) =>
+    k.let(
+      'sum',
+      quants
+        .slice(i * each, (i + 1) * each)
+        .reduce((a, c) => a.add(c))
+        .hsum(),
+    ),
+  )
 }
 
 /** Scales some values to bytes. */
@@ -138,7 +181,10 @@ function toBytes(k: LaneScope, values: readonly Value<'f32x16'>[]): { scale: Val
 
 function block32(k: LaneScope, width: Width): Block {
   return (load, put) => {
-    const { scale, quants } = toBytes(k, Array.from({ length: 32 / width }, (_, i) => k.let('values', load(k.const('u32', i * width)))))
+    const { scale, quants } = toBytes(
+      k,
+      Array.from({ length: 32 / width }, (_, i) => k.let('values', load(k.const('u32', i * width)))),
+    )
     quants.flatMap(fours).forEach((four, i) => put(0, 8, i, four.packI8()))
     put(8, 1, 0, scale.as('u32'))
     const [a, b] = sixteenths(k, quants, width)
@@ -154,37 +200,64 @@ function block256(k: Scope, width: Width): Block {
   k.for({ name: 'i', from: 24, to: SUM_PLACES }, (i) => sums.set(i, 0))
   return (load, put) => {
     k.for({ name: 'quarter', to: QUARTERS }, (quarter) => {
-      const { scale, quants } = toBytes(k, Array.from({ length: 64 / width }, (_, i) => k.let('values', load(quarter.mul(64).add(i * width)))))
+      const { scale, quants } = toBytes(
+        k,
+        Array.from({ length: 64 / width }, (_, i) => k.let('values', load(quarter.mul(64).add(i * width)))),
+      )
       quants.flatMap(fours).forEach((four, i) => put(0, 64, quarter.mul(16).add(i), four.packI8()))
       put(64, QUARTERS, quarter, scale.as('u32'))
       const [a, b, c, d] = sixteenths(k, quants, width).map((sum) => k.let('scaled', sum.to('f32').mul(scale)))
       ;[a!, b!, c!, d!].forEach((sum, i) => sums.set(quarter.mul(4).add(i), sum))
       ;[a!.add(b!), c!.add(d!)].forEach((sum, i) => sums.set(quarter.mul(2).add(16 + i), sum))
     })
-    const values = Array.from({ length: SUM_PLACES / width }, (_, i) => k.let('sums', sums.load(k.const('u32', i * width), width) as never as Value<'f32x16'>))
+    const values = Array.from({ length: SUM_PLACES / width }, (_, i) =>
+      k.let('sums', sums.load(k.const('u32', i * width), width) as never as Value<'f32x16'>),
+    )
     const { scale, inverse } = scaleOf(k, largest(k, values), SUMS.largest)
     put(68, 1, 0, scale.as('u32'))
     const whole = values.map((some) => k.let('whole', some.mul(inverse).rint().to('i32')))
     const [high, low] = [whole.map((some) => some.shr(SUMS.shift)), whole.map((some) => some.and(2 ** SUMS.shift - 1))]
-    high.flatMap(fours).slice(0, 6).forEach((four, i) => put(69, SUMS.words, SUMS.high16 + i, four.packI8()))
-    low.flatMap(fours).slice(0, 6).forEach((four, i) => put(69, SUMS.words, SUMS.low16 + i, four.packI8()))
+    high
+      .flatMap(fours)
+      .slice(0, 6)
+      .forEach((four, i) => put(69, SUMS.words, SUMS.high16 + i, four.packI8()))
+    low
+      .flatMap(fours)
+      .slice(0, 6)
+      .forEach((four, i) => put(69, SUMS.words, SUMS.low16 + i, four.packI8()))
   }
 }
 
 /** Vectors of what is to be quantised, from a column of the row that starts there. TypeScript is told 16 lanes throughout. */
-function sourceOf(k: LaneScope, { width }: Caps, source: Quantize8Source, p: Params, start: Value<'u32'>, cols: Value<'u32'>): (column: Value<'u32'>) => Value<'f32x16'> {
+function sourceOf(
+  k: LaneScope,
+  { width }: Caps,
+  source: Quantize8Source,
+  p: Params,
+  start: Value<'u32'>,
+  cols: Value<'u32'>,
+): (column: Value<'u32'>) => Value<'f32x16'> {
   const vector = (name: string, at: Value<'u32'>): Value<'f32'> => (p[name] as Floats).load(at, width) as never
   switch (source.kind) {
-    case 'plain': return (column) => vector('x', start.add(column)) as never
+    case 'plain':
+      return (column) => vector('x', start.add(column)) as never
     case 'norm': {
       const { kind, weight, bias } = source.norm
-      const normalise = normaliser(k, kind, { cols, eps: p['eps'] as Value<'f32'> }, (f) => sumVectors(k, p['x'] as Floats, start, cols, width, f))
-      return (column) => normalise(vector('x', start.add(column)), weight ? vector('weight', column) : undefined, bias ? vector('bias', column) : undefined) as never
+      const normalise = normaliser(k, kind, { cols, eps: p['eps'] as Value<'f32'> }, (f) =>
+        sumVectors(k, p['x'] as Floats, start, cols, width, f),
+      )
+      return (column) =>
+        normalise(
+          vector('x', start.add(column)),
+          weight ? vector('weight', column) : undefined,
+          bias ? vector('bias', column) : undefined,
+        ) as never
     }
-    case 'map': return (column) => {
-      const inputs = quantize8Inputs(source).map((name) => k.let('input', vector(name, start.add(column))))
-      return writeExpr(k, source.expr, inputs, `f32x${width}`) as never
-    }
+    case 'map':
+      return (column) => {
+        const inputs = quantize8Inputs(source).map((name) => k.let('input', vector(name, start.add(column))))
+        return writeExpr(k, source.expr, inputs, `f32x${width}`) as never
+      }
   }
 }
 
@@ -214,7 +287,10 @@ function define(arrays: Arrays, { n, k, scaled = 32, source = PLAIN }: Quantize8
       continue
     }
     const sixteen = Array.from({ length: 16 }, (_, i) => sumOf(256 * b + 16 * i, 16))
-    const { scale, quants } = wholeNumbers([...sixteen, ...Array.from({ length: 8 }, (_, i) => Math.fround(sixteen[2 * i]! + sixteen[2 * i + 1]!))], SUMS.largest)
+    const { scale, quants } = wholeNumbers(
+      [...sixteen, ...Array.from({ length: 8 }, (_, i) => Math.fround(sixteen[2 * i]! + sixteen[2 * i + 1]!))],
+      SUMS.largest,
+    )
     floats[sumsAt + b] = scale
     const first = 4 * (sumsAt + blocks + SUMS.words * b)
     quants.forEach((sum, i) => {
@@ -229,14 +305,25 @@ function define(arrays: Arrays, { n, k, scaled = 32, source = PLAIN }: Quantize8
 function wholeNumbers(values: ArrayLike<number>, most: number): { scale: number; quants: number[] } {
   const all = Array.from(values)
   const top = Math.max(...all.map(Math.abs))
-  return { scale: Math.fround(top / most), quants: all.map((value) => (top > 0 ? roundEven(Math.fround(value * Math.fround(most / top))) : 0)) }
+  return {
+    scale: Math.fround(top / most),
+    quants: all.map((value) => (top > 0 ? roundEven(Math.fround(value * Math.fround(most / top))) : 0)),
+  }
 }
 
 function floatsOf(arrays: Arrays, n: number, k: number, source: Quantize8Source): Float32Array {
   switch (source.kind) {
-    case 'plain': return arrays['x'] as Float32Array
-    case 'norm': return norm.define(arrays, { ...source.norm, rows: n, cols: k })['y'] as Float32Array
-    case 'map': return Float32Array.from({ length: n * k }, (_, i) => evaluate(source.expr, quantize8Inputs(source).map((name) => arrays[name]![i]!)))
+    case 'plain':
+      return arrays['x'] as Float32Array
+    case 'norm':
+      return norm.define(arrays, { ...source.norm, rows: n, cols: k })['y'] as Float32Array
+    case 'map':
+      return Float32Array.from({ length: n * k }, (_, i) =>
+        evaluate(
+          source.expr,
+          quantize8Inputs(source).map((name) => arrays[name]![i]!),
+        ),
+      )
   }
 }
 

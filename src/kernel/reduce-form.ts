@@ -12,7 +12,10 @@ import { NOTHING, NO_ID, combineBest, orderKey } from './order.ts'
 export type ReduceKind = 'sum' | 'mean' | 'max' | 'min' | 'prod' | 'argmax' | 'argmin'
 
 /** Kept and reduced axes after merging; a merged axis steps `stride` elements of the input. */
-export interface Axis { readonly size: number; readonly stride: number }
+export interface Axis {
+  readonly size: number
+  readonly stride: number
+}
 export interface Layout {
   readonly kept: readonly Axis[]
   readonly reduced: readonly Axis[]
@@ -48,30 +51,40 @@ function foldOf(k: LaneScope, kind: ReduceKind, width: Width, first: () => F32):
       include: (value, ordinal) => {
         const key = orderKey(value, kind === 'argmin')
         const better = k.let('better', key.gt(keys.get()))
-        ids.set(better.select(width === 1 ? ordinal : ordinal.splat(width) as unknown as U32, ids.get()))
+        ids.set(better.select(width === 1 ? ordinal : (ordinal.splat(width) as unknown as U32), ids.get()))
         keys.set(key.max(keys.get()))
       },
-      value: () => { throw new TypeError(`${kind} has no value`) },
+      value: () => {
+        throw new TypeError(`${kind} has no value`)
+      },
       key: () => keys.get(),
       id: () => ids.get(),
     }
   }
-  const start = kind === 'max' || kind === 'min' ? first() : k.const(typed('f32'), kind === 'prod' ? 1 : 0) as unknown as F32
+  const start = kind === 'max' || kind === 'min' ? first() : (k.const(typed('f32'), kind === 'prod' ? 1 : 0) as unknown as F32)
   const total = k.var(kind, start)
   return {
     include: (value) => total.set(two(kind, total.get(), value)),
     value: () => total.get(),
-    key: () => { throw new TypeError(`${kind} has no key`) },
-    id: () => { throw new TypeError(`${kind} has no id`) },
+    key: () => {
+      throw new TypeError(`${kind} has no key`)
+    },
+    id: () => {
+      throw new TypeError(`${kind} has no id`)
+    },
   }
 }
 
 function two(kind: ReduceKind, a: F32, b: F32): F32 {
   switch (kind) {
-    case 'max': return a.max(b)
-    case 'min': return a.min(b)
-    case 'prod': return a.mul(b)
-    default: return a.add(b)
+    case 'max':
+      return a.max(b)
+    case 'min':
+      return a.min(b)
+    case 'prod':
+      return a.mul(b)
+    default:
+      return a.add(b)
   }
 }
 
@@ -93,7 +106,9 @@ class Sizes {
     this.#layout = layout
   }
 
-  of(name: string): Value<'u32', 'uniform'> { return this.#p[name] as Value<'u32', 'uniform'> }
+  of(name: string): Value<'u32', 'uniform'> {
+    return this.#p[name] as Value<'u32', 'uniform'>
+  }
 
   /** Where in the input the elements of an output begin. */
   base<U extends Uniformity>(k: LaneScope, output: Value<'u32', U>): Value<'u32', U | 'uniform'> {
@@ -115,7 +130,8 @@ class Sizes {
       if (axis === last) return body(offset, ordinal)
       const size = this.of(`reducedSize${axis}`)
       return k.for({ name: `r${axis}`, to: size }, (i) =>
-        enter(axis + 1, offset.add(i.mul(this.of(`reducedStride${axis}`))), ordinal.mul(size).add(i)))
+        enter(axis + 1, offset.add(i.mul(this.of(`reducedStride${axis}`))), ordinal.mul(size).add(i)),
+      )
     }
     enter(0, k.const('u32', 0), k.const('u32', 0))
   }
@@ -125,7 +141,8 @@ function specOf(kind: ReduceKind, { kept, reduced }: Layout, from: string, to: s
   const names = [
     ...kept.flatMap((_, i) => [`keptSize${i}`, `keptStride${i}`]),
     ...reduced.flatMap((_, i) => [`reducedSize${i}`, `reducedStride${i}`]),
-    'outputs', ...(cut ? ['part', 'parts'] : []),
+    'outputs',
+    ...(cut ? ['part', 'parts'] : []),
   ]
   return {
     [from]: buffer('f32', 'read'),
@@ -138,40 +155,49 @@ function specOf(kind: ReduceKind, { kept, reduced }: Layout, from: string, to: s
 /** A workgroup per result; `cut` reduces one part of each row into scratch memory, `join` the parts. */
 export function rowsKernel(caps: Caps, lanes: number, kind: ReduceKind, layout: Layout, stage: 'whole' | 'cut' | 'join' = 'whole'): Kernel {
   const [from, to] = [stage === 'join' ? 'partial' : 'x', stage === 'cut' ? 'partial' : 'y']
-  return kernel(`${kind}Rows`, { params: specOf(kind, layout, from, to, stage === 'cut'), workgroup: [lanes], ...subgroupOf(caps, lanes) }, (p, k) => {
-    const sizes = new Sizes(p, layout)
-    const x = p[from] as Memory
-    const y = p[to] as Writable<'f32' | 'u32'>
-    const combine = combineLanes(k, caps, lanes)
-    const inner = sizes.of(`reducedSize${layout.reduced.length - 1}`)
-    const scale = p['scale'] as F32
-    const group = k.let('group', flatGroup(k))
-    const output = stage === 'cut' ? k.let('output', group.div(sizes.of('parts'))) : group
-    k.when(output.lt(sizes.of('outputs')), () => {
-      const base = sizes.base(k, output)
-      const begin = stage === 'cut' ? k.let('begin', group.rem(sizes.of('parts')).mul(sizes.of('part'))) : k.const('u32', 0)
-      const end = stage === 'cut' ? k.let('end', begin.add(sizes.of('part')).min(inner)) : inner
-      if (isArg(kind)) {
-        const fold = foldOf(k, kind, 1, () => x.at(base))
-        sizes.loops(k, 1, (offset, ordinal) => k.for({ name: 'c', from: begin.add(k.lane), to: end, step: lanes }, (c) =>
-          fold.include(x.at(base.add(offset).add(c)), ordinal.mul(inner).add(c))))
-        const { id } = combineBest(combine, fold.key(), fold.id())
-        k.when(k.lane.eq(0), () => y.set(group, id as never))
-        return
-      }
-      const mine = lanes === 1
-        ? foldVectors(k, kind, x, caps.width, sizes, base, begin, end)
-        : foldStrided(k, kind, x, lanes, sizes, base, begin, end)
-      const total = combine(kind === 'mean' ? 'sum' : kind, mine)
-      k.when(k.lane.eq(0), () => y.set(group, (kind === 'sum' || kind === 'mean' ? total.mul(scale) : total) as never))
-    })
-  })
+  return kernel(
+    `${kind}Rows`,
+    { params: specOf(kind, layout, from, to, stage === 'cut'), workgroup: [lanes], ...subgroupOf(caps, lanes) },
+    (p, k) => {
+      const sizes = new Sizes(p, layout)
+      const x = p[from] as Memory
+      const y = p[to] as Writable<'f32' | 'u32'>
+      const combine = combineLanes(k, caps, lanes)
+      const inner = sizes.of(`reducedSize${layout.reduced.length - 1}`)
+      const scale = p['scale'] as F32
+      const group = k.let('group', flatGroup(k))
+      const output = stage === 'cut' ? k.let('output', group.div(sizes.of('parts'))) : group
+      k.when(output.lt(sizes.of('outputs')), () => {
+        const base = sizes.base(k, output)
+        const begin = stage === 'cut' ? k.let('begin', group.rem(sizes.of('parts')).mul(sizes.of('part'))) : k.const('u32', 0)
+        const end = stage === 'cut' ? k.let('end', begin.add(sizes.of('part')).min(inner)) : inner
+        if (isArg(kind)) {
+          const fold = foldOf(k, kind, 1, () => x.at(base))
+          sizes.loops(k, 1, (offset, ordinal) =>
+            k.for({ name: 'c', from: begin.add(k.lane), to: end, step: lanes }, (c) =>
+              fold.include(x.at(base.add(offset).add(c)), ordinal.mul(inner).add(c)),
+            ),
+          )
+          const { id } = combineBest(combine, fold.key(), fold.id())
+          k.when(k.lane.eq(0), () => y.set(group, id as never))
+          return
+        }
+        const mine =
+          lanes === 1
+            ? foldVectors(k, kind, x, caps.width, sizes, base, begin, end)
+            : foldStrided(k, kind, x, lanes, sizes, base, begin, end)
+        const total = combine(kind === 'mean' ? 'sum' : kind, mine)
+        k.when(k.lane.eq(0), () => y.set(group, (kind === 'sum' || kind === 'mean' ? total.mul(scale) : total) as never))
+      })
+    },
+  )
 }
 
 function foldStrided(k: LaneScope, kind: ReduceKind, x: Memory, lanes: number, sizes: Sizes, base: U32, begin: U32, end: U32): F32 {
   const fold = foldOf(k, kind, 1, () => x.at(base.add(begin.add(k.lane).min(end.sub(1)))))
-  sizes.loops(k, 1, (offset, ordinal) => k.for({ name: 'c', from: begin.add(k.lane), to: end, step: lanes }, (c) =>
-    fold.include(x.at(base.add(offset).add(c)), ordinal)))
+  sizes.loops(k, 1, (offset, ordinal) =>
+    k.for({ name: 'c', from: begin.add(k.lane), to: end, step: lanes }, (c) => fold.include(x.at(base.add(offset).add(c)), ordinal)),
+  )
   return fold.value()
 }
 
@@ -182,7 +208,8 @@ function foldVectors(k: LaneScope, kind: ReduceKind, x: Memory, width: 2 | 4 | 8
   const whole = k.let('whole', begin.add(end.sub(begin).div(width).mul(width)))
   sizes.loops(k, 1, (offset, ordinal) => {
     k.for({ name: 'c', from: begin, to: whole, step: width }, (c) =>
-      vectors.include(x.load(base.add(offset).add(c), width) as unknown as F32, ordinal))
+      vectors.include(x.load(base.add(offset).add(c), width) as unknown as F32, ordinal),
+    )
     k.for({ name: 'c', from: whole, to: end }, (c) => rest.include(x.at(base.add(offset).add(c)), ordinal))
   })
   return two(kind, across(kind, vectors.value(), width), rest.value())
@@ -214,7 +241,10 @@ export function columnsKernel(caps: Caps, lanes: number, kind: ReduceKind, layou
     const first = k.let('first', flatGroup(k).mul(width))
     const row = sizes.of(`keptSize${layout.kept.length - 1}`)
     const fits = first.rem(row).add(width).le(row).and(first.add(width).le(outputs))
-    k.when(fits, () => write(first, width), () =>
-      k.for({ name: 'output', from: first, to: first.add(width).min(outputs) }, (output) => write(output, 1)))
+    k.when(
+      fits,
+      () => write(first, width),
+      () => k.for({ name: 'output', from: first, to: first.add(width).min(outputs) }, (output) => write(output, 1)),
+    )
   })
 }

@@ -74,17 +74,26 @@ export const reduce: KernelRecord<ReduceParams> = {
 
 function reduceValues(kind: ReduceKind, values: readonly number[]): number {
   switch (kind) {
-    case 'sum': return values.reduce((a, b) => a + b, 0)
-    case 'mean': return values.reduce((a, b) => a + b, 0) / values.length
-    case 'prod': return values.reduce((a, b) => a * b, 1)
-    case 'max': return values.reduce((a, b) => Math.max(a, b))
-    case 'min': return values.reduce((a, b) => Math.min(a, b))
-    case 'argmax': return values.reduce((best, v, i) => (v > values[best]! || Number.isNaN(values[best]) && !Number.isNaN(v) ? i : best), 0)
-    case 'argmin': return values.reduce((best, v, i) => (v < values[best]! || Number.isNaN(values[best]) && !Number.isNaN(v) ? i : best), 0)
+    case 'sum':
+      return values.reduce((a, b) => a + b, 0)
+    case 'mean':
+      return values.reduce((a, b) => a + b, 0) / values.length
+    case 'prod':
+      return values.reduce((a, b) => a * b, 1)
+    case 'max':
+      return values.reduce((a, b) => Math.max(a, b))
+    case 'min':
+      return values.reduce((a, b) => Math.min(a, b))
+    case 'argmax':
+      return values.reduce((best, v, i) => (v > values[best]! || (Number.isNaN(values[best]) && !Number.isNaN(v)) ? i : best), 0)
+    case 'argmin':
+      return values.reduce((best, v, i) => (v < values[best]! || (Number.isNaN(values[best]) && !Number.isNaN(v)) ? i : best), 0)
   }
 }
 
-function product(sizes: readonly number[]): number { return sizes.reduce((a, b) => a * b, 1) }
+function product(sizes: readonly number[]): number {
+  return sizes.reduce((a, b) => a * b, 1)
+}
 
 /** Merges neighbouring axes that are all kept or all reduced; each list has at least one axis. */
 export function layoutOf(shape: readonly number[], axes: readonly number[]): Layout {
@@ -106,7 +115,11 @@ export function layoutOf(shape: readonly number[], axes: readonly number[]): Lay
 
 function work(caps: Caps, { kind, axes, shape }: ReduceParams): Work {
   if (shape.some((size) => size < 1) || axes.some((axis) => shape[axis] === undefined)) {
-    throw new IngotError('bad-argument', 'cannot reduce', { op: 'reduce', got: `axes [${axes.join(',')}] of [${shape.join(',')}]`, wanted: 'axes of a tensor with elements' })
+    throw new IngotError('bad-argument', 'cannot reduce', {
+      op: 'reduce',
+      got: `axes [${axes.join(',')}] of [${shape.join(',')}]`,
+      wanted: 'axes of a tensor with elements',
+    })
   }
   const layout = layoutOf(shape, axes)
   const outputs = product(layout.kept.map(({ size }) => size))
@@ -131,7 +144,10 @@ function work(caps: Caps, { kind, axes, shape }: ReduceParams): Work {
 
 function uniformsOf({ kept, reduced }: Layout): Record<string, number> {
   const entries = (name: string, list: readonly Axis[]): [string, number][] =>
-    list.flatMap(({ size, stride }, i) => [[`${name}Size${i}`, size], [`${name}Stride${i}`, stride]])
+    list.flatMap(({ size, stride }, i) => [
+      [`${name}Size${i}`, size],
+      [`${name}Stride${i}`, stride],
+    ])
   return Object.fromEntries([...entries('kept', kept), ...entries('reduced', reduced)])
 }
 
@@ -144,7 +160,11 @@ function split(caps: Caps, kind: ReduceKind, layout: Layout, outputs: number, co
   return {
     launches: [
       { kernel: first, uniforms: { ...uniformsOf(layout), outputs, scale: 1, part: PART, parts }, grid: flatGrid(caps, outputs * parts) },
-      { kernel: second, uniforms: { ...uniformsOf(again), outputs, scale: kind === 'mean' ? 1 / count : 1 }, grid: flatGrid(caps, outputs) },
+      {
+        kernel: second,
+        uniforms: { ...uniformsOf(again), outputs, scale: kind === 'mean' ? 1 / count : 1 },
+        grid: flatGrid(caps, outputs),
+      },
     ],
     scratch: { partial: 4 * outputs * parts },
   }

@@ -7,7 +7,11 @@ import { PACKED_ROWS, type Packed, packedGroupBytes, runOf } from '../quant/pack
 import { GGML_TYPES, type GgmlType } from '../quant/type.ts'
 import type { Work } from './record.ts'
 
-export interface RepackParams { readonly format: string; readonly m: number; readonly k: number }
+export interface RepackParams {
+  readonly format: string
+  readonly m: number
+  readonly k: number
+}
 
 /** The packed form of a format, if rows of this length can have it. */
 export function packedOf(format: string, inner: number): Packed | undefined {
@@ -26,26 +30,35 @@ export function repack({ format: name, m, k: inner }: RepackParams): Work {
   const format = formatOf(name)
   const packed = format.packed as Packed
   const [quantWords, scaleWords] = [packed.quantBytes / 4, packed.scaleBytes / 4]
-  const written = kernel(`repack_${name}`, {
-    params: {
-      w: buffer(format.storage, 'read'), y: buffer('u32', 'write'),
-      m: uniform('u32'), blocks: uniform('u32'), fileBlocks: uniform('u32'), groupWords: uniform('u32'),
+  const written = kernel(
+    `repack_${name}`,
+    {
+      params: {
+        w: buffer(format.storage, 'read'),
+        y: buffer('u32', 'write'),
+        m: uniform('u32'),
+        blocks: uniform('u32'),
+        fileBlocks: uniform('u32'),
+        groupWords: uniform('u32'),
+      },
+      variant: '',
     },
-    variant: '',
-  }, (p, k) => {
-    const [group, block] = [k.workgroupId.y, k.workgroupId.x]
-    const rows = Array.from({ length: PACKED_ROWS }, (_, r) =>
-      k.let('row', group.mul(PACKED_ROWS).add(r).min(p.m.sub(1)).mul(p.fileBlocks).add(block)))
-    const { begin, count } = runOf(k, packed, block.div(packed.run), p.blocks)
-    const start = k.let('start', group.mul(p.groupWords).add(begin.mul(quantWords + scaleWords)))
-    const inRun = k.let('inRun', block.sub(begin))
-    const scales = k.let('scales', start.add(inRun.mul(scaleWords)))
-    const quants = k.let('quants', start.add(count.mul(scaleWords)).add(inRun.mul(quantWords)))
-    packed.pack(k, p.w, rows, {
-      quant: (word, row, value) => p.y.set(quants.add(word.mul(PACKED_ROWS)).add(row), value),
-      scale: (at, plus, value) => p.y.set(scales.add(at).add(plus), value),
-    })
-  })
+    (p, k) => {
+      const [group, block] = [k.workgroupId.y, k.workgroupId.x]
+      const rows = Array.from({ length: PACKED_ROWS }, (_, r) =>
+        k.let('row', group.mul(PACKED_ROWS).add(r).min(p.m.sub(1)).mul(p.fileBlocks).add(block)),
+      )
+      const { begin, count } = runOf(k, packed, block.div(packed.run), p.blocks)
+      const start = k.let('start', group.mul(p.groupWords).add(begin.mul(quantWords + scaleWords)))
+      const inRun = k.let('inRun', block.sub(begin))
+      const scales = k.let('scales', start.add(inRun.mul(scaleWords)))
+      const quants = k.let('quants', start.add(count.mul(scaleWords)).add(inRun.mul(quantWords)))
+      packed.pack(k, p.w, rows, {
+        quant: (word, row, value) => p.y.set(quants.add(word.mul(PACKED_ROWS)).add(row), value),
+        scale: (at, plus, value) => p.y.set(scales.add(at).add(plus), value),
+      })
+    },
+  )
   const blocks = inner / packed.block
   const uniforms = { m, blocks, fileBlocks: inner / GGML_TYPES[name as GgmlType].block, groupWords: packedGroupBytes(packed, inner) / 4 }
   return { launches: [{ kernel: written, uniforms, grid: [blocks, Math.ceil(m / PACKED_ROWS), 1] }] }

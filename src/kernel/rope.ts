@@ -69,7 +69,11 @@ export const rope: KernelRecord<RopeParams> = {
 
 function work(caps: Caps, { style, rows, heads, headDim, dims, magnitude }: RopeParams): Work {
   if (headDim % 2 !== 0 || dims % 2 !== 0 || dims > headDim) {
-    throw new IngotError('bad-argument', 'bad sizes', { op: 'rope', got: `${dims} of ${headDim}`, wanted: 'even numbers, the first no larger' })
+    throw new IngotError('bad-argument', 'bad sizes', {
+      op: 'rope',
+      got: `${dims} of ${headDim}`,
+      wanted: 'even numbers, the first no larger',
+    })
   }
   const uniforms = { heads, headDim, half: dims / 2, magnitude }
   if (caps.lanes === 1) {
@@ -77,7 +81,9 @@ function work(caps: Caps, { style, rows, heads, headDim, dims, magnitude }: Rope
   }
   const pairs = (rows * heads * headDim) / 2
   const lanes = lanesFor(caps, pairs)
-  return { launches: [{ kernel: gpuKernel(lanes, style), uniforms: { ...uniforms, pairs }, grid: flatGrid(caps, Math.ceil(pairs / lanes)) }] }
+  return {
+    launches: [{ kernel: gpuKernel(lanes, style), uniforms: { ...uniforms, pairs }, grid: flatGrid(caps, Math.ceil(pairs / lanes)) }],
+  }
 }
 
 const PARAMS = {
@@ -92,7 +98,10 @@ const PARAMS = {
 } as const
 
 type Memory = Readable<'f32', Uniformity>
-interface Turn { readonly sin: Value<'f32'>; readonly cos: Value<'f32'> }
+interface Turn {
+  readonly sin: Value<'f32'>
+  readonly cos: Value<'f32'>
+}
 
 function turnOf(k: LaneScope, position: Value<'u32'>, freq: Value<'f32'>, magnitude: Value<'f32'>): Turn {
   const { sin, cos } = sinCosOfProduct(position, freq)
@@ -114,15 +123,19 @@ function gpuKernel(lanes: number, style: RopeStyle): Kernel {
       const i = k.let('i', pair.rem(perHead))
       const head = k.let('head', pair.div(perHead)) // counted over all rows
       const start = k.let('start', head.mul(p.headDim))
-      k.when(i.lt(p.half), (k) => {
-        const turn = turnOf(k, p.positions.at(head.div(p.heads)), p.freqs.at(i), p.magnitude)
-        const a = k.let('a', start.add(style === 'half' ? i : i.mul(2)))
-        turnPair(p.x, p.y, a, style === 'half' ? a.add(p.half) : a.add(1), turn)
-      }, () => {
-        const at = start.add(i.mul(2))
-        p.y.set(at, p.x.at(at))
-        p.y.set(at.add(1), p.x.at(at.add(1)))
-      })
+      k.when(
+        i.lt(p.half),
+        (k) => {
+          const turn = turnOf(k, p.positions.at(head.div(p.heads)), p.freqs.at(i), p.magnitude)
+          const a = k.let('a', start.add(style === 'half' ? i : i.mul(2)))
+          turnPair(p.x, p.y, a, style === 'half' ? a.add(p.half) : a.add(1), turn)
+        },
+        () => {
+          const at = start.add(i.mul(2))
+          p.y.set(at, p.x.at(at))
+          p.y.set(at.add(1), p.x.at(at.add(1)))
+        },
+      )
     })
   })
 }

@@ -8,7 +8,10 @@ import type { Uniformity, Value } from '../ir/value.ts'
 import { combineLanes, flatGrid, flatGroup, lanesFor, subgroupOf } from './lanes.ts'
 import type { Arrays, KernelRecord, Work } from './record.ts'
 
-export interface SoftmaxParams { readonly rows: number; readonly cols: number }
+export interface SoftmaxParams {
+  readonly rows: number
+  readonly cols: number
+}
 
 /** Where the maximum starts: finite, so that differences of it are never NaN. Entries below it count as -Infinity. */
 const LOWEST = -1e38
@@ -19,7 +22,12 @@ export const softmax: KernelRecord<SoftmaxParams> = {
   about: 'softmax of each row',
   tolerance: 1e-6,
   cases: [
-    { rows: 3, cols: 256 }, { rows: 1, cols: 1 }, { rows: 31, cols: 3 }, { rows: 2, cols: 67 }, { rows: 3, cols: 193 }, { rows: 1, cols: 5000 },
+    { rows: 3, cols: 256 },
+    { rows: 1, cols: 1 },
+    { rows: 31, cols: 3 },
+    { rows: 2, cols: 67 },
+    { rows: 3, cols: 193 },
+    { rows: 1, cols: 5000 },
   ],
   buffers: ({ rows, cols }) => [
     { name: 'x', role: 'in', type: 'f32', elements: rows * cols },
@@ -28,7 +36,8 @@ export const softmax: KernelRecord<SoftmaxParams> = {
   // Every fifth entry or so is masked, and where there are several rows one is masked as a whole.
   inputs: ({ rows, cols }, random) => ({
     x: Float32Array.from({ length: rows * cols }, (_, i) =>
-      (rows > 2 && i < cols) || (cols > 3 && random() < 0.2) ? -Infinity : 40 * random() - 20),
+      (rows > 2 && i < cols) || (cols > 3 && random() < 0.2) ? -Infinity : 40 * random() - 20,
+    ),
   }),
   work,
   define: ({ x }: Arrays, { rows, cols }) => {
@@ -38,40 +47,49 @@ export const softmax: KernelRecord<SoftmaxParams> = {
       const max = values.reduce((a, b) => Math.max(a, b), -Infinity)
       const weights = values.map((v) => (max === -Infinity ? 0 : Math.exp(v - max)))
       const sum = weights.reduce((a, b) => a + b, 0)
-      weights.forEach((w, c) => { y[row * cols + c] = sum === 0 ? 0 : w / sum })
+      weights.forEach((w, c) => {
+        y[row * cols + c] = sum === 0 ? 0 : w / sum
+      })
     }
     return { y }
   },
 }
 
 /** A maximum and the sum of exp(x - maximum), of the entries seen so far. */
-interface Running { readonly max: Value<'f32'>; readonly sum: Value<'f32'> }
+interface Running {
+  readonly max: Value<'f32'>
+  readonly sum: Value<'f32'>
+}
 
 function work(caps: Caps, { rows, cols }: SoftmaxParams): Work {
   const lanes = lanesFor(caps, cols, MOST_LANES)
-  const written = kernel('softmax', {
-    params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), rows: uniform('u32'), cols: uniform('u32') },
-    workgroup: [lanes],
-    ...subgroupOf(caps, lanes),
-  }, ({ x, y, rows, cols }, k) => {
-    const combine = combineLanes(k, caps, lanes)
-    const row = k.let('row', flatGroup(k))
-    k.when(row.lt(rows), () => {
-      const start = k.let('start', row.mul(cols))
-      const mine = lanes === 1 ? runVectors(k, x, start, cols, caps.width) : runStrided(k, x, start, cols, lanes)
-      const max = combine('max', mine.max)
-      const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
-      const scale = k.let('scale', sum.gt(0).select(k.const('f32', 1).div(sum), 0))
-      const weigh = (v: Value<'f32'>): Value<'f32'> => v.sub(max).exp().mul(scale)
-      const whole = lanes === 1 ? k.let('whole', cols.div(caps.width).mul(caps.width)) : k.const('u32', 0)
-      if (lanes === 1) {
-        k.for({ name: 'c', to: whole, step: caps.width }, (c) => {
-          y.store(start.add(c), weigh(x.load(start.add(c), caps.width) as unknown as Value<'f32'>) as never)
-        })
-      }
-      k.for({ name: 'c', from: whole.add(k.lane), to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
-    })
-  })
+  const written = kernel(
+    'softmax',
+    {
+      params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), rows: uniform('u32'), cols: uniform('u32') },
+      workgroup: [lanes],
+      ...subgroupOf(caps, lanes),
+    },
+    ({ x, y, rows, cols }, k) => {
+      const combine = combineLanes(k, caps, lanes)
+      const row = k.let('row', flatGroup(k))
+      k.when(row.lt(rows), () => {
+        const start = k.let('start', row.mul(cols))
+        const mine = lanes === 1 ? runVectors(k, x, start, cols, caps.width) : runStrided(k, x, start, cols, lanes)
+        const max = combine('max', mine.max)
+        const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
+        const scale = k.let('scale', sum.gt(0).select(k.const('f32', 1).div(sum), 0))
+        const weigh = (v: Value<'f32'>): Value<'f32'> => v.sub(max).exp().mul(scale)
+        const whole = lanes === 1 ? k.let('whole', cols.div(caps.width).mul(caps.width)) : k.const('u32', 0)
+        if (lanes === 1) {
+          k.for({ name: 'c', to: whole, step: caps.width }, (c) => {
+            y.store(start.add(c), weigh(x.load(start.add(c), caps.width) as unknown as Value<'f32'>) as never)
+          })
+        }
+        k.for({ name: 'c', from: whole.add(k.lane), to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
+      })
+    },
+  )
   return { launches: [{ kernel: written, uniforms: { rows, cols }, grid: flatGrid(caps, rows) }] }
 }
 

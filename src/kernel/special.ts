@@ -16,7 +16,10 @@ function polynomial(t: Float, coefficients: readonly number[]): Float {
 }
 
 /** An angle as a sum; the second part is small. */
-interface Angle { readonly whole: Value<'i32'>; readonly part: Float }
+interface Angle {
+  readonly whole: Value<'i32'>
+  readonly part: Float
+}
 
 // 710 is nearly 113 turns, and a quarter turn nearly 1647099 / 2^20: the large steps of the reduction are integer arithmetic,
 // and what they miss is added in f32. Compilers are free to reorder sums of floats, and Mesa does: subtracting pi in pieces
@@ -56,12 +59,24 @@ function split(angle: Float): Angle {
 }
 
 function turn({ whole, part }: Angle): { sin: Float; cos: Float } {
-  const steps = whole.to('f32').mul(1 / STEP).rint().to('i32')
+  const steps = whole
+    .to('f32')
+    .mul(1 / STEP)
+    .rint()
+    .to('i32')
   const left = whole.sub(steps.mul(STEP))
   const rest = steps.to('f32').fma(STEP_REST, part)
-  const quarter = left.to('f32').add(rest).mul(2 / Math.PI).rint().to('i32')
+  const quarter = left
+    .to('f32')
+    .add(rest)
+    .mul(2 / Math.PI)
+    .rint()
+    .to('i32')
   const near = left.mul(QUARTER_SCALE).sub(quarter.mul(QUARTER))
-  const r = near.to('f32').mul(1 / QUARTER_SCALE).add(quarter.to('f32').fma(-QUARTER_REST, rest)) // in [-pi/4, pi/4]
+  const r = near
+    .to('f32')
+    .mul(1 / QUARTER_SCALE)
+    .add(quarter.to('f32').fma(-QUARTER_REST, rest)) // in [-pi/4, pi/4]
   const square = r.mul(r)
   const sine = r.mul(polynomial(square, SIN))
   const cosine = polynomial(square, COS)
@@ -103,14 +118,22 @@ const GELU_CUBE = 0.044715
 
 /** 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as x * sigmoid of twice the inner part. */
 export function gelu(x: Float): Float {
-  return gate(x, x.mul(x).mul(GELU_CUBE).add(1).mul(x).mul(2 * GELU_SCALE))
+  return gate(
+    x,
+    x
+      .mul(x)
+      .mul(GELU_CUBE)
+      .add(1)
+      .mul(x)
+      .mul(2 * GELU_SCALE),
+  )
 }
 
 // Chebyshev interpolation: (erf(x) / x - 1) as a polynomial in x^2 on [0, 1], and -log(erfc(x)) as one in x on [1, 4].
 const ERF_NEAR = [0.128379166, -0.37612626, 0.112835944, -0.0268542115, 0.00518908724, -0.00080168643, 7.87587487e-5] as const
 const ERFC_FAR = [
-  -0.000416329276, 1.1306752, 0.630953014, 0.111055017, -0.0270995237, 0.00506494706, -0.000685836771, 6.22983644e-5,
-  -3.32168588e-6, 7.58268754e-8,
+  -0.000416329276, 1.1306752, 0.630953014, 0.111055017, -0.0270995237, 0.00506494706, -0.000685836771, 6.22983644e-5, -3.32168588e-6,
+  7.58268754e-8,
 ] as const
 
 /** Within 8e-8 of erf. Past 4 it is 1 in f32. */
@@ -140,10 +163,18 @@ export function power(x: Float, y: Float): Float {
 
 // The same functions in doubles.
 
-export function sigmoidOf(x: number): number { return 1 / (1 + Math.exp(-x)) }
-export function softplusOf(x: number): number { return Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))) }
-export function geluOf(x: number): number { return 0.5 * x * (1 + Math.tanh(GELU_SCALE * (x + GELU_CUBE * x ** 3))) }
-export function geluErfOf(x: number): number { return 0.5 * x * (1 + erfOf(x * Math.SQRT1_2)) }
+export function sigmoidOf(x: number): number {
+  return 1 / (1 + Math.exp(-x))
+}
+export function softplusOf(x: number): number {
+  return Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)))
+}
+export function geluOf(x: number): number {
+  return 0.5 * x * (1 + Math.tanh(GELU_SCALE * (x + GELU_CUBE * x ** 3)))
+}
+export function geluErfOf(x: number): number {
+  return 0.5 * x * (1 + erfOf(x * Math.SQRT1_2))
+}
 
 /** erf by its series, and by the continued fraction of erfc where that converges faster. */
 export function erfOf(x: number): number {
@@ -160,6 +191,6 @@ export function erfOf(x: number): number {
     return (2 / Math.sqrt(Math.PI)) * sum
   }
   let fraction = size
-  for (let n = 60; n >= 1; n--) fraction = size + (n / 2) / fraction
+  for (let n = 60; n >= 1; n--) fraction = size + n / 2 / fraction
   return Math.sign(x) * (1 - Math.exp(-size * size) / (Math.sqrt(Math.PI) * fraction))
 }

@@ -21,7 +21,8 @@ type Stage = 'whole' | 'cut' | 'join'
 export function topkWork(caps: Caps, { cols, k }: { readonly cols: number; readonly k: number }): Work {
   const written = (stage: Stage, candidates: number): Kernel => topkKernel(caps, lanesFor(caps, candidates), stage)
   const parts = Math.ceil(cols / PART)
-  if (parts === 1) return { launches: [{ kernel: written('whole', cols), uniforms: { total: cols, part: cols, count: k }, grid: [1, 1, 1] }] }
+  if (parts === 1)
+    return { launches: [{ kernel: written('whole', cols), uniforms: { total: cols, part: cols, count: k }, grid: [1, 1, 1] }] }
   return {
     launches: [
       { kernel: written('cut', PART), uniforms: { total: cols, part: PART, count: k }, grid: [parts, 1, 1] },
@@ -32,31 +33,35 @@ export function topkWork(caps: Caps, { cols, k }: { readonly cols: number; reado
 }
 
 function topkKernel(caps: Caps, lanes: number, stage: Stage): Kernel {
-  return kernel('topk', {
-    params: {
-      x: buffer('f32', 'read'),
-      ...(stage === 'whole' ? {} : { partial: buffer('u32', stage === 'cut' ? 'write' : 'read') }),
-      ...(stage === 'cut' ? {} : { y: buffer('u32', 'write') }),
-      total: uniform('u32'),
-      part: uniform('u32'),
-      count: uniform('u32'),
+  return kernel(
+    'topk',
+    {
+      params: {
+        x: buffer('f32', 'read'),
+        ...(stage === 'whole' ? {} : { partial: buffer('u32', stage === 'cut' ? 'write' : 'read') }),
+        ...(stage === 'cut' ? {} : { y: buffer('u32', 'write') }),
+        total: uniform('u32'),
+        part: uniform('u32'),
+        count: uniform('u32'),
+      },
+      workgroup: [lanes],
+      ...subgroupOf(caps, lanes),
+      variant: `${stage}, width ${caps.width}`,
     },
-    workgroup: [lanes],
-    ...subgroupOf(caps, lanes),
-    variant: `${stage}, width ${caps.width}`,
-  }, (p, k) => {
-    const from = k.let('from', k.workgroupId.x.mul(p.part))
-    const to = k.let('to', from.add(p.part).min(p.total))
-    const ids = stage === 'join' ? p.partial as Readable<'u32', Uniformity> : undefined
-    const write = (round: Value<'u32'>, id: Value<'u32'>): void => {
-      if (stage === 'cut') return (p.partial as Writable<'u32'>).set(k.workgroupId.x.mul(p.count).add(round), id)
-      p.y!.set(round, id)
-      return p.y!.set(p.count.add(round), p.x.at(id).as('u32'))
-    }
-    const search: Search = { x: p.x, ids, from, to, count: p.count, write }
-    if (lanes === 1) insertSorted(k, search, caps.width)
-    else takeInTurn(k, caps, lanes, search)
-  })
+    (p, k) => {
+      const from = k.let('from', k.workgroupId.x.mul(p.part))
+      const to = k.let('to', from.add(p.part).min(p.total))
+      const ids = stage === 'join' ? (p.partial as Readable<'u32', Uniformity>) : undefined
+      const write = (round: Value<'u32'>, id: Value<'u32'>): void => {
+        if (stage === 'cut') return (p.partial as Writable<'u32'>).set(k.workgroupId.x.mul(p.count).add(round), id)
+        p.y!.set(round, id)
+        return p.y!.set(p.count.add(round), p.x.at(id).as('u32'))
+      }
+      const search: Search = { x: p.x, ids, from, to, count: p.count, write }
+      if (lanes === 1) insertSorted(k, search, caps.width)
+      else takeInTurn(k, caps, lanes, search)
+    },
+  )
 }
 
 interface Search {

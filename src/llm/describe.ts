@@ -61,23 +61,32 @@ export function describeModel(gguf: Gguf, contextLength?: number): ModelFacts {
     parameters: sum([...gguf.tensors.values()].map(({ elements }) => elements)),
     architecture: { name: architecture, supported: known.includes(architecture), known },
     tokenizer: {
-      kind: kind === null || kind === 'none' || kind === 'test' ? null : KINDS[kind] ?? `${kind}, not supported`,
-      pre: text('tokenizer.ggml.pre'), tokens: tokens?.type === 'array' ? tokens.value.length : 0,
+      kind: kind === null || kind === 'none' || kind === 'test' ? null : (KINDS[kind] ?? `${kind}, not supported`),
+      pre: text('tokenizer.ggml.pre'),
+      tokens: tokens?.type === 'array' ? tokens.value.length : 0,
     },
     chatTemplate: text('tokenizer.chat_template') !== null,
     contextTrained,
     formats: shares(gguf),
-    memory: gguf.tensors.size === 0 ? null : memoryNeed(gguf, architecture, contextLength ?? Math.min(contextTrained ?? USUAL_CONTEXT, USUAL_CONTEXT)),
+    memory:
+      gguf.tensors.size === 0
+        ? null
+        : memoryNeed(gguf, architecture, contextLength ?? Math.min(contextTrained ?? USUAL_CONTEXT, USUAL_CONTEXT)),
   }
 }
 
 function shares(gguf: Gguf): FormatShare[] {
   const byType = new Map<GgmlType, GgufTensor[]>()
   for (const tensor of gguf.tensors.values()) byType.set(tensor.type, [...(byType.get(tensor.type) ?? []), tensor])
-  return [...byType].map(([type, tensors]) => ({
-    type, tensors: tensors.length, parameters: sum(tensors.map(({ elements }) => elements)), bytes: sum(tensors.map(({ bytes }) => bytes)),
-    supported: FORMATS.some(({ name }) => name === type),
-  })).toSorted((a, b) => b.bytes - a.bytes)
+  return [...byType]
+    .map(([type, tensors]) => ({
+      type,
+      tensors: tensors.length,
+      parameters: sum(tensors.map(({ elements }) => elements)),
+      bytes: sum(tensors.map(({ bytes }) => bytes)),
+      supported: FORMATS.some(({ name }) => name === type),
+    }))
+    .toSorted((a, b) => b.bytes - a.bytes)
 }
 
 function memoryNeed(gguf: Gguf, architecture: string, contextLength: number): MemoryNeed | null {

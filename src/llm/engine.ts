@@ -31,7 +31,12 @@ export type EachRows = (rows: Float32Array, from: number) => void | Promise<void
 
 type Output = Want | 'none' | 'all-logits' | 'hidden'
 
-interface Inputs { readonly tokens: Tensor; readonly positions: Tensor; readonly last: Tensor; readonly buffers: readonly BufferHandle[] }
+interface Inputs {
+  readonly tokens: Tensor
+  readonly positions: Tensor
+  readonly last: Tensor
+  readonly buffers: readonly BufferHandle[]
+}
 
 /** Plans of this many different lengths are kept; a chat's prompts repeat few. */
 const PLANS_KEPT = 24
@@ -53,7 +58,9 @@ export class Engine {
     this.#cache = this.#allocCache()
   }
 
-  get length(): number { return this.#tokens.length }
+  get length(): number {
+    return this.#tokens.length
+  }
   get cacheBytes(): number {
     const { layers, heads, dim } = this.model.cache
     return 2 * layers * heads * dim * this.options.capacity * (this.options.cacheType === 'f16' ? 2 : 4)
@@ -140,7 +147,11 @@ export class Engine {
       this.#write(inputs, tokens)
       const bytes = await plan.run()
       this.#tokens.push(...tokens)
-      return watched.map((tensor, i) => ({ label: tensor.label ?? tensor.op, shape: tensor.shape, values: floats([bytes[i] as Uint8Array]) }))
+      return watched.map((tensor, i) => ({
+        label: tensor.label ?? tensor.op,
+        shape: tensor.shape,
+        values: floats([bytes[i] as Uint8Array]),
+      }))
     } finally {
       plan[Symbol.dispose]()
       for (const buffer of inputs.buffers) this.device.free(buffer)
@@ -234,11 +245,15 @@ export class Engine {
   #check(tokens: readonly number[]): void {
     if (this.#tokens.length + tokens.length > this.options.capacity) {
       throw new IngotError('too-large', 'the tokens do not fit the context', {
-        op: 'prefill', got: this.#tokens.length + tokens.length, wanted: `at most ${this.options.capacity}`, hint: 'load with a larger contextLength',
+        op: 'prefill',
+        got: this.#tokens.length + tokens.length,
+        wanted: `at most ${this.options.capacity}`,
+        hint: 'load with a larger contextLength',
       })
     }
     const bad = tokens.find((token) => !Number.isInteger(token) || token < 0 || token >= this.model.vocabulary)
-    if (bad !== undefined) throw new IngotError('bad-argument', 'no such token', { op: 'prefill', got: bad, wanted: `0 to ${this.model.vocabulary - 1}` })
+    if (bad !== undefined)
+      throw new IngotError('bad-argument', 'no such token', { op: 'prefill', got: bad, wanted: `0 to ${this.model.vocabulary - 1}` })
   }
 
   #allocCache(): LayerCache[] {

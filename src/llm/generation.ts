@@ -78,12 +78,14 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     if (maxTokens !== undefined && !(Number.isInteger(maxTokens) && maxTokens >= 0)) {
       throw new IngotError('bad-argument', 'maxTokens must be a whole number', { op: 'generate', got: maxTokens })
     }
-    if (prompt.length === 0) throw new IngotError('bad-argument', 'the prompt is empty', { op: 'generate', hint: 'give at least one token' })
+    if (prompt.length === 0)
+      throw new IngotError('bad-argument', 'the prompt is empty', { op: 'generate', hint: 'give at least one token' })
   }
 
   // oxlint-disable-next-line unicorn/no-thenable -- awaiting it is the point
   then<A = GenerationResult, B = never>(
-    resolved?: ((value: GenerationResult) => A | PromiseLike<A>) | null, rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
+    resolved?: ((value: GenerationResult) => A | PromiseLike<A>) | null,
+    rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
     return this.#start().then(resolved, rejected)
   }
@@ -98,7 +100,9 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
         yield* pieces
         if (pieces.length > 0) continue
         if (this.#over) break
-        await new Promise<void>((resolve) => { this.#wake = resolve })
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
       }
       await result
     } finally {
@@ -113,10 +117,12 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
   }
 
   #start(): Promise<GenerationResult> {
-    this.#result ??= this.#host.exclusively(() => this.#run(), this.#options.signal).finally(() => {
-      this.#over = true
-      this.#wake?.()
-    })
+    this.#result ??= this.#host
+      .exclusively(() => this.#run(), this.#options.signal)
+      .finally(() => {
+        this.#over = true
+        this.#wake?.()
+      })
     return this.#result
   }
 
@@ -133,7 +139,9 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     let before = { ...engine.device.stats }
     let finishReason: FinishReason = 'length'
     const source = this.#tokens(cachedTokens, maxTokens, {
-      prepared: () => { time.prepared = performance.now() },
+      prepared: () => {
+        time.prepared = performance.now()
+      },
       first: () => {
         time.decodeFrom = performance.now()
         before = { ...engine.device.stats }
@@ -142,16 +150,28 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     for await (const token of untilCancelled(source, this.#cancel.signal)) {
       signal?.throwIfAborted()
       const ends = !ignoreEos && tokenizer?.isEndOfGeneration(token) === true
-      if (ends) { finishReason = 'stop'; break }
+      if (ends) {
+        finishReason = 'stop'
+        break
+      }
       tokens.push(token)
-      if (text.push(token)) { finishReason = 'stop'; break }
-      if (this.#cancel.signal.aborted) { finishReason = 'cancelled'; break }
+      if (text.push(token)) {
+        finishReason = 'stop'
+        break
+      }
+      if (this.#cancel.signal.aborted) {
+        finishReason = 'cancelled'
+        break
+      }
       if (tokens.length >= maxTokens) break
     }
     if (this.#cancel.signal.aborted && finishReason === 'length' && tokens.length < maxTokens) finishReason = 'cancelled'
     text.flush()
     return {
-      text: text.all, tokens, finishReason, ...(text.stopped === undefined ? {} : { stopped: text.stopped }),
+      text: text.all,
+      tokens,
+      finishReason,
+      ...(text.stopped === undefined ? {} : { stopped: text.stopped }),
       stats: measure(this.#prompt.length, cachedTokens, tokens.length, time, before, engine.device.stats),
     }
   }
@@ -168,7 +188,8 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     const history = [...this.#prompt]
     const choose = (answer: Answer): number => {
       if (answer.kind === 'token') return answer.token
-      return answer.kind === 'logits' ? sampler(answer.logits, history)
+      return answer.kind === 'logits'
+        ? sampler(answer.logits, history)
         : sampler.fromCandidates({ ids: Int32Array.from(answer.ids), logits: answer.logits })
     }
     signal.throwIfAborted()
@@ -246,10 +267,19 @@ function stopsOf({ stop = [] }: GenerateOptions): readonly string[] {
 }
 
 /** Moments, in milliseconds; what was not reached is undefined. */
-interface Times { readonly begun: number; prepared: number | undefined; decodeFrom: number | undefined }
+interface Times {
+  readonly begun: number
+  prepared: number | undefined
+  decodeFrom: number | undefined
+}
 
 function measure(
-  promptTokens: number, cachedTokens: number, generatedTokens: number, time: Times, before: Engine['device']['stats'], after: Engine['device']['stats'],
+  promptTokens: number,
+  cachedTokens: number,
+  generatedTokens: number,
+  time: Times,
+  before: Engine['device']['stats'],
+  after: Engine['device']['stats'],
 ): GenerationStats {
   const ended = performance.now()
   const { begun, prepared = ended, decodeFrom = ended } = time
@@ -257,7 +287,12 @@ function measure(
   const steps = Math.max(0, generatedTokens - 1)
   const per = (count: number): number => (steps === 0 ? 0 : count / steps)
   return {
-    promptTokens, cachedTokens, prepareMs, prefillMs, generatedTokens, decodeMs,
+    promptTokens,
+    cachedTokens,
+    prepareMs,
+    prefillMs,
+    generatedTokens,
+    decodeMs,
     prefillTokensPerSecond: prefillMs > 0 ? ((promptTokens - cachedTokens) / prefillMs) * 1000 : 0,
     decodeTokensPerSecond: decodeMs > 0 ? (steps / decodeMs) * 1000 : 0,
     submissionsPerToken: per(after.submissions - before.submissions),

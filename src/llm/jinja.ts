@@ -57,7 +57,10 @@ function toRuntime(value: unknown): Runtime {
 function rewrite(node: SyntaxNode): void {
   for (const [field, value] of Object.entries(node)) {
     if (Array.isArray(value)) value.forEach((item, i) => isNode(item) && (value[i] = visit(item)))
-    else if (value instanceof Map) for (const [key, item] of value) { if (isNode(item)) value.set(key, visit(item)) }
+    else if (value instanceof Map)
+      for (const [key, item] of value) {
+        if (isNode(item)) value.set(key, visit(item))
+      }
     else if (isNode(value)) node[field] = visit(value)
   }
 }
@@ -121,7 +124,13 @@ function writeJsonCall(args: readonly Runtime[]): string {
 function writeJson(value: Runtime, margin: string, layout: JsonLayout): string {
   const content: unknown = value.value
   if (Array.isArray(content)) {
-    return wrap('[', content.map((item: Runtime) => writeJson(item, inner(margin, layout), layout)), ']', margin, layout)
+    return wrap(
+      '[',
+      content.map((item: Runtime) => writeJson(item, inner(margin, layout), layout)),
+      ']',
+      margin,
+      layout,
+    )
   }
   if (content instanceof Map) {
     const entries = [...(content as Map<string, Runtime>)]
@@ -170,11 +179,21 @@ function formatTime(time: Date, format: string): string {
   const day = DAYS[time.getDay()]!
   const hour12 = time.getHours() % 12 || 12
   const parts: Readonly<Record<string, string>> = {
-    Y: String(time.getFullYear()), y: two(time.getFullYear() % 100),
-    m: two(time.getMonth() + 1), B: month, b: month.slice(0, 3),
-    d: two(time.getDate()), e: String(time.getDate()).padStart(2), A: day, a: day.slice(0, 3),
-    H: two(time.getHours()), I: two(hour12), M: two(time.getMinutes()), S: two(time.getSeconds()),
-    p: time.getHours() < 12 ? 'AM' : 'PM', '%': '%',
+    Y: String(time.getFullYear()),
+    y: two(time.getFullYear() % 100),
+    m: two(time.getMonth() + 1),
+    B: month,
+    b: month.slice(0, 3),
+    d: two(time.getDate()),
+    e: String(time.getDate()).padStart(2),
+    A: day,
+    a: day.slice(0, 3),
+    H: two(time.getHours()),
+    I: two(hour12),
+    M: two(time.getMinutes()),
+    S: two(time.getSeconds()),
+    p: time.getHours() < 12 ? 'AM' : 'PM',
+    '%': '%',
   }
   return format.replace(/%(-?)([A-Za-z%])/g, (whole, dash: string, letter: string) => {
     const part = parts[letter]

@@ -45,7 +45,12 @@ const LAYERS = 2 // one of each kind where an architecture alternates
 const CAPACITY = 64
 
 /** What an engine is made to do. `counts`: rows of a step. */
-interface Course { readonly counts: readonly number[]; readonly wants: readonly Want[]; readonly caches: readonly ('f16' | 'f32')[]; readonly capacity?: number }
+interface Course {
+  readonly counts: readonly number[]
+  readonly wants: readonly Want[]
+  readonly caches: readonly ('f16' | 'f32')[]
+  readonly capacity?: number
+}
 /** How kernels depend on the number of rows shows in every format alike, whatever the architecture; and what else there is, in any format. */
 const FORMAT_COURSE: Course = { counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33], wants: ['argmax'], caches: ['f16'] }
 const MODEL_COURSE: Course = { counts: [1, 2, 9], wants: ['argmax', { topK: 40 }, 'logits'], caches: ['f16', 'f32'] }
@@ -58,7 +63,12 @@ export interface KernelList {
 }
 
 /** What varies between made-up files. `fused`: several matrices in one, as some files have them. */
-interface Made { readonly sizes: Sizes; readonly format: GgmlType; readonly bias: boolean; readonly fused: boolean }
+interface Made {
+  readonly sizes: Sizes
+  readonly format: GgmlType
+  readonly bias: boolean
+  readonly fused: boolean
+}
 
 /** Every kernel that models run on a device with these caps. */
 export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<KernelList> {
@@ -67,9 +77,18 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   const device = listen(caps, found)
   const plain = { sizes, format: 'f32', bias: false, fused: false } as const
   const [first] = ARCHITECTURES as readonly [Architecture, ...Architecture[]]
-  for (const { name: format } of FORMATS) for (const bias of [false, true]) await walk(device, first, { ...plain, format, bias }, FORMAT_COURSE)
-  await walk(device, first, { ...plain, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY }, format: 'q4_0' }, { ...MODEL_COURSE, counts: [1] })
-  for (const [share, dim] of [...SHARING.map((each) => [each, sizes.dim] as const), ...SHORT_DIMS.flatMap((each) => [1, 2, 4, 8].map((some) => [some, each] as const))]) {
+  for (const { name: format } of FORMATS)
+    for (const bias of [false, true]) await walk(device, first, { ...plain, format, bias }, FORMAT_COURSE)
+  await walk(
+    device,
+    first,
+    { ...plain, sizes: { ...sizes, vocabulary: LARGE_VOCABULARY }, format: 'q4_0' },
+    { ...MODEL_COURSE, counts: [1] },
+  )
+  for (const [share, dim] of [
+    ...SHARING.map((each) => [each, sizes.dim] as const),
+    ...SHORT_DIMS.flatMap((each) => [1, 2, 4, 8].map((some) => [some, each] as const)),
+  ]) {
     const own = { ...sizes, heads: share * sizes.kvHeads, dim }
     await walk(device, first, { ...plain, sizes: own }, { counts: [1, 33], wants: ['logits'], caches: ['f16', 'f32'] })
   }
@@ -80,7 +99,12 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
   }
   const many = listen({ ...caps, parallel: MANY_THREADS }, found)
   for (const dim of [sizes.dim, ...SHORT_DIMS]) {
-    await walk(many, first, { ...plain, sizes: { ...sizes, dim } }, { counts: [1], wants: ['logits'], caches: ['f16', 'f32'], capacity: LONG_CONTEXT })
+    await walk(
+      many,
+      first,
+      { ...plain, sizes: { ...sizes, dim } },
+      { counts: [1], wants: ['logits'], caches: ['f16', 'f32'], capacity: LONG_CONTEXT },
+    )
   }
   await many.close()
   for (const architecture of ARCHITECTURES) {
@@ -94,7 +118,8 @@ export async function collectKernels(caps: Caps, sizes: Sizes = SMALL): Promise<
     }
     if (reasons.length > 1) failed.push(`${architecture.names[0]}: ${reasons.join('; ')}`)
   }
-  for (const { record, params } of SELF_TEST) for (const { kernel } of record.work(caps, params).launches) found.set(hashKernel(kernel), kernel)
+  for (const { record, params } of SELF_TEST)
+    for (const { kernel } of record.work(caps, params).launches) found.set(hashKernel(kernel), kernel)
   await device.close()
   const kernels = [...found].toSorted(([a, one], [b, other]) => order(one.name, other.name) || order(a, b)).map(([, kernel]) => kernel)
   return { kernels, failed }
@@ -108,7 +133,12 @@ export async function differences(caps: Caps): Promise<string[]> {
 }
 
 /** Loads a made-up file and runs it through a course. */
-async function walk(device: HostDevice, architecture: Architecture, made: Made, { counts, wants, caches, capacity = CAPACITY }: Course): Promise<void> {
+async function walk(
+  device: HostDevice,
+  architecture: Architecture,
+  made: Made,
+  { counts, wants, caches, capacity = CAPACITY }: Course,
+): Promise<void> {
   const { model, free } = await loadModel(device, makeFile(architecture.names[0] ?? '', made), architecture, { contextLength: capacity })
   try {
     for (const cacheType of caches) {
@@ -132,21 +162,38 @@ async function walk(device: HostDevice, architecture: Architecture, made: Made, 
 /** A device that runs nothing and notes what it is asked to compile. */
 function listen(caps: Caps, found: Map<string, Kernel>): HostDevice {
   return new HostDevice({
-    name: 'list', detail: 'notes kernels', caps,
-    compile: (kernel) => { found.set(hashKernel(kernel), kernel) },
+    name: 'list',
+    detail: 'notes kernels',
+    caps,
+    compile: (kernel) => {
+      found.set(hashKernel(kernel), kernel)
+    },
     run: () => {},
   })
 }
 
 function makeFile(architecture: string, { sizes, format, bias, fused }: Made): Gguf {
   const numbers = {
-    embedding_length: sizes.width, block_count: LAYERS, feed_forward_length: sizes.hidden, context_length: CAPACITY,
-    'attention.head_count': sizes.heads, 'attention.head_count_kv': sizes.kvHeads, 'attention.key_length': sizes.dim, 'attention.value_length': sizes.dim,
-    'attention.layer_norm_rms_epsilon': 1 / sizes.width, 'attention.sliding_window': sizes.dim, 'attention.sliding_window_pattern': 2,
+    embedding_length: sizes.width,
+    block_count: LAYERS,
+    feed_forward_length: sizes.hidden,
+    context_length: CAPACITY,
+    'attention.head_count': sizes.heads,
+    'attention.head_count_kv': sizes.kvHeads,
+    'attention.key_length': sizes.dim,
+    'attention.value_length': sizes.dim,
+    'attention.layer_norm_rms_epsilon': 1 / sizes.width,
+    'attention.sliding_window': sizes.dim,
+    'attention.sliding_window_pattern': 2,
   }
   const metadata = new Map<string, MetaValue>([['general.architecture', { type: 'string', value: architecture }]])
   for (const [key, value] of Object.entries(numbers)) metadata.set(`${architecture}.${key}`, { type: 'f64', value })
-  const file: ByteSource = { size: Infinity, name: 'made up', read: async (_offset, length) => new Uint8Array(length), close: async () => {} }
+  const file: ByteSource = {
+    size: Infinity,
+    name: 'made up',
+    read: async (_offset, length) => new Uint8Array(length),
+    close: async () => {},
+  }
   const tensors = new Map<string, GgufTensor>()
   const add = (name: string, dims: readonly number[], type: GgmlType): void => {
     tensors.set(name, { name, type, dims, elements: tensorElements(dims), bytes: tensorBytes(type, dims), file, offset: 0 })
@@ -163,9 +210,14 @@ function makeFile(architecture: string, { sizes, format, bias, fused }: Made): G
 /** [rows, columns] of every matrix that an architecture may ask for. */
 function matrices({ width, heads, kvHeads, dim, hidden, vocabulary }: Sizes, fused: boolean): Record<string, readonly [number, number]> {
   const layer = {
-    attn_q: [heads * dim, width], attn_k: [kvHeads * dim, width], attn_v: [kvHeads * dim, width], attn_output: [width, heads * dim],
+    attn_q: [heads * dim, width],
+    attn_k: [kvHeads * dim, width],
+    attn_v: [kvHeads * dim, width],
+    attn_output: [width, heads * dim],
     ...(fused ? { attn_qkv: [(heads + 2 * kvHeads) * dim, width] } : {}),
-    ffn_gate: [hidden, width], ffn_up: [fused ? 2 * hidden : hidden, width], ffn_down: [width, hidden],
+    ffn_gate: [hidden, width],
+    ffn_up: [fused ? 2 * hidden : hidden, width],
+    ffn_down: [width, hidden],
   } as const
   return { token_embd: [vocabulary, width], output: [vocabulary, width], ...inLayers(layer) }
 }
@@ -173,12 +225,21 @@ function matrices({ width, heads, kvHeads, dim, hidden, vocabulary }: Sizes, fus
 function norms({ width, dim }: Sizes): Record<string, number> {
   return {
     output_norm: width,
-    ...inLayers({ attn_norm: width, ffn_norm: width, attn_q_norm: dim, attn_k_norm: dim, post_attention_norm: width, post_ffw_norm: width }),
+    ...inLayers({
+      attn_norm: width,
+      ffn_norm: width,
+      attn_q_norm: dim,
+      attn_k_norm: dim,
+      post_attention_norm: width,
+      post_ffw_norm: width,
+    }),
   }
 }
 
 function inLayers<T>(parts: Readonly<Record<string, T>>): Record<string, T> {
-  return Object.fromEntries(Array.from({ length: LAYERS }, (_, i) => Object.entries(parts).map(([name, part]) => [`blk.${i}.${name}`, part] as const)).flat())
+  return Object.fromEntries(
+    Array.from({ length: LAYERS }, (_, i) => Object.entries(parts).map(([name, part]) => [`blk.${i}.${name}`, part] as const)).flat(),
+  )
 }
 
 function order(a: string, b: string): number {

@@ -45,9 +45,15 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     device = opened.device
     const { onProgress, signal } = options
     const loaded = await loadModel(device, gguf, architecture, {
-      contextLength, ...(onProgress === undefined ? {} : { onProgress }), ...(signal === undefined ? {} : { signal }),
+      contextLength,
+      ...(onProgress === undefined ? {} : { onProgress }),
+      ...(signal === undefined ? {} : { signal }),
     })
-    const engine = new Engine(device, loaded.model, { capacity: contextLength, cacheType: options.cacheType ?? 'f16', chunk: options.chunk ?? 128 })
+    const engine = new Engine(device, loaded.model, {
+      capacity: contextLength,
+      cacheType: options.cacheType ?? 'f16',
+      chunk: options.chunk ?? 128,
+    })
     return new Model({ gguf, device, ownsDevice, loaded, engine, loadMs: performance.now() - begun, fallbacks: opened.tried.length })
   } catch (error) {
     if (ownsDevice) await device?.close().catch(() => {})
@@ -82,20 +88,36 @@ export class Model implements AsyncDisposable {
     this.#host = { engine: parts.engine, tokenizer: this.#tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
   }
 
-  get device(): Device { return this.#parts.device }
-  get engine(): Engine { return this.#parts.engine }
-  get contextLength(): number { return this.#parts.engine.options.capacity }
-  get loadMs(): number { return this.#parts.loadMs }
+  get device(): Device {
+    return this.#parts.device
+  }
+  get engine(): Engine {
+    return this.#parts.engine
+  }
+  get contextLength(): number {
+    return this.#parts.engine.options.capacity
+  }
+  get loadMs(): number {
+    return this.#parts.loadMs
+  }
   /** devices tried before this one that did not serve, and fused operations that run as their definitions */
-  get fallbacks(): number { return this.#parts.fallbacks + replacedOperations(this.#parts.device).length }
-  get name(): string { return metaString(this.#parts.gguf, 'general.name', metaString(this.#parts.gguf, 'general.architecture')) }
-  get vocabulary(): number { return this.#parts.loaded.model.vocabulary }
+  get fallbacks(): number {
+    return this.#parts.fallbacks + replacedOperations(this.#parts.device).length
+  }
+  get name(): string {
+    return metaString(this.#parts.gguf, 'general.name', metaString(this.#parts.gguf, 'general.architecture'))
+  }
+  get vocabulary(): number {
+    return this.#parts.loaded.model.vocabulary
+  }
   /** bytes of weights and of the cache */
   get memory(): { readonly weights: number; readonly cache: number } {
     return { weights: this.#parts.loaded.weightBytes, cache: this.#parts.engine.cacheBytes }
   }
   /** false for files that carry none: they run on token ids */
-  get hasTokenizer(): boolean { return this.#tokenizer !== undefined }
+  get hasTokenizer(): boolean {
+    return this.#tokenizer !== undefined
+  }
   get tokenizer(): Tokenizer {
     if (this.#tokenizer !== undefined) return this.#tokenizer
     throw new IngotError('unsupported', 'this file carries no tokenizer', { op: 'model', hint: 'give token ids instead of text' })
@@ -104,7 +126,11 @@ export class Model implements AsyncDisposable {
   /** Goes on after a prompt: text, or token ids. */
   generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
     this.#check()
-    return new Generation(this.#host, typeof prompt === 'string' ? this.tokenize(prompt, { addSpecial: true, parseSpecial: true }) : prompt, options)
+    return new Generation(
+      this.#host,
+      typeof prompt === 'string' ? this.tokenize(prompt, { addSpecial: true, parseSpecial: true }) : prompt,
+      options,
+    )
   }
 
   /** Answers a conversation, written out by the model's own template. */
@@ -118,25 +144,46 @@ export class Model implements AsyncDisposable {
     const { tokenizer } = this
     const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
     const bosToken = tokenText(tokenizer.bos)
-    this.#template ??= createTemplate(metaString(this.#parts.gguf, 'tokenizer.chat_template', ''), { bosToken, eosToken: tokenText(tokenizer.eos) })
+    this.#template ??= createTemplate(metaString(this.#parts.gguf, 'tokenizer.chat_template', ''), {
+      bosToken,
+      eosToken: tokenText(tokenizer.eos),
+    })
     const text = this.#template.render(messages, {
-      ...(tools === undefined ? {} : { tools }), ...(now === undefined ? {} : { now }), ...(variables === undefined ? {} : { variables }),
+      ...(tools === undefined ? {} : { tools }),
+      ...(now === undefined ? {} : { now }),
+      ...(variables === undefined ? {} : { variables }),
     })
     return tokenizer.encode(text, { addSpecial: bosToken === '' || !text.startsWith(bosToken), parseSpecial: true })
   }
 
-  tokenize(text: string, options: EncodeOptions = {}): number[] { return this.tokenizer.encode(text, options) }
-  detokenize(tokens: readonly number[]): string { return this.tokenizer.decode(tokens) }
+  tokenize(text: string, options: EncodeOptions = {}): number[] {
+    return this.tokenizer.encode(text, options)
+  }
+  detokenize(tokens: readonly number[]): string {
+    return this.tokenizer.decode(tokens)
+  }
 
   /** The mean of the hidden states over the text, as a unit vector. */
   embed(text: string | readonly number[], { signal }: { signal?: AbortSignal } = {}): Promise<Float32Array> {
     this.#check()
     const tokens = typeof text === 'string' ? this.tokenize(text, { addSpecial: true }) : text
     return this.#exclusively(async () => {
-      const { engine, loaded: { model: { width } } } = this.#parts
+      const {
+        engine,
+        loaded: {
+          model: { width },
+        },
+      } = this.#parts
       const sum = new Float64Array(width)
       engine.rewind([])
-      await engine.embed(tokens, (hidden) => hidden.forEach((value, i) => { sum[i % width]! += value }), signal)
+      await engine.embed(
+        tokens,
+        (hidden) =>
+          hidden.forEach((value, i) => {
+            sum[i % width]! += value
+          }),
+        signal,
+      )
       const length = Math.hypot(...sum) || 1
       return Float32Array.from(sum, (value) => value / length)
     }, signal)
@@ -163,7 +210,9 @@ export class Model implements AsyncDisposable {
     await gguf.close()
   }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.close() }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
 
   #exclusively<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const turn = this.#queue.then(async () => {

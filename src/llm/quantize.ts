@@ -44,23 +44,39 @@ export async function quantizeModel(from: Gguf, to: string | ByteSink, options: 
   const { type, outputType = type } = options
   for (const wanted of [type, outputType]) {
     if (WRITABLE.includes(wanted)) continue
-    throw new IngotError('unsupported', 'this format cannot be written', { op: 'quantize', got: wanted, wanted: `one of ${WRITABLE.join(', ')}` })
+    throw new IngotError('unsupported', 'this format cannot be written', {
+      op: 'quantize',
+      got: wanted,
+      wanted: `one of ${WRITABLE.join(', ')}`,
+    })
   }
   const notes: string[] = []
   const output = from.tensors.has('output.weight') ? 'output.weight' : 'token_embd.weight'
-  const plans = [...from.tensors.values()].map((tensor) => ({ tensor, type: planType(tensor, tensor.name === output ? outputType : type, notes) }))
+  const plans = [...from.tensors.values()].map((tensor) => ({
+    tensor,
+    type: planType(tensor, tensor.name === output ? outputType : type, notes),
+  }))
   const lossy = plans.filter(({ tensor, type: own }) => own !== tensor.type && GGML_TYPES[tensor.type].block > 1 && own !== 'f32')
-  if (lossy.length > 0) notes.push(`${lossy.length} tensors were quantised before (${unique(lossy.map(({ tensor }) => tensor.type))}): better start from f16 or f32`)
+  if (lossy.length > 0)
+    notes.push(
+      `${lossy.length} tensors were quantised before (${unique(lossy.map(({ tensor }) => tensor.type))}): better start from f16 or f32`,
+    )
   let device: Promise<Device> | undefined
   try {
-    const bytesAfter = await writeGguf(to, {
-      version: from.version,
-      metadata: metadataFor(from, type),
-      tensors: plans.map(({ tensor, type: own }) => ({
-        name: tensor.name, type: own, dims: tensor.dims,
-        data: () => (own === tensor.type ? copy(tensor) : convert(tensor, own, () => (device ??= openCpu()))),
-      })),
-    }, options)
+    const bytesAfter = await writeGguf(
+      to,
+      {
+        version: from.version,
+        metadata: metadataFor(from, type),
+        tensors: plans.map(({ tensor, type: own }) => ({
+          name: tensor.name,
+          type: own,
+          dims: tensor.dims,
+          data: () => (own === tensor.type ? copy(tensor) : convert(tensor, own, () => (device ??= openCpu()))),
+        })),
+      },
+      options,
+    )
     const tensors: Record<string, number> = {}
     for (const plan of plans) tensors[plan.type] = (tensors[plan.type] ?? 0) + 1
     return { bytesBefore: from.files.reduce((sum, { size }) => sum + size, 0), bytesAfter, tensors, notes }

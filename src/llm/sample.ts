@@ -5,7 +5,16 @@
 
 import { IngotError } from '../base/error.ts'
 import {
-  countUp, IDS, keepMinP, keepTopP, keepTypical, selectTop, selectTopP, softmax, sortCandidates, type Candidates,
+  countUp,
+  IDS,
+  keepMinP,
+  keepTopP,
+  keepTypical,
+  selectTop,
+  selectTopP,
+  softmax,
+  sortCandidates,
+  type Candidates,
 } from './candidate.ts'
 import { createRandom } from './random.ts'
 
@@ -48,8 +57,15 @@ export interface Sampler {
 export type SamplerNeeds = 'argmax' | { readonly topK: number } | 'logits'
 
 const DEFAULTS = {
-  temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1,
-  repetitionPenalty: 1, repetitionWindow: 64, presencePenalty: 0, frequencyPenalty: 0,
+  temperature: 0.8,
+  topK: 40,
+  topP: 0.95,
+  minP: 0.05,
+  typicalP: 1,
+  repetitionPenalty: 1,
+  repetitionWindow: 64,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
 } as const
 
 type Resolved = { readonly [K in keyof typeof DEFAULTS]: number } & {
@@ -84,7 +100,9 @@ export function createSampler(options: SampleOptions = {}): Sampler {
   const fromCandidates = (candidates: Candidates): number => {
     if (candidates.ids.length !== candidates.logits.length) {
       throw new IngotError('bad-argument', 'ids and logits differ in length', {
-        op: 'sample', got: [candidates.ids.length, candidates.logits.length], wanted: 'equal lengths',
+        op: 'sample',
+        got: [candidates.ids.length, candidates.logits.length],
+        wanted: 'equal lengths',
       })
     }
     for (const id of candidates.ids) {
@@ -131,7 +149,9 @@ function findBest(logits: Float32Array): number {
     const logit = logits[id]!
     if (logit !== logit || logit === Infinity) {
       throw new IngotError('bad-argument', `logit ${id} is not a number below infinity`, {
-        op: 'sample', got: logit, hint: 'the model computed garbage: try another device or a smaller context',
+        op: 'sample',
+        got: logit,
+        hint: 'the model computed garbage: try another device or a smaller context',
       })
     }
     if (logit > (best < 0 ? -Infinity : logits[best]!)) best = id

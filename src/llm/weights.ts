@@ -13,7 +13,10 @@ import type { Gguf } from '../weights/gguf.ts'
 import type { GgufTensor } from '../weights/gguf-header.ts'
 import { metaNumber, metaString } from '../weights/gguf-meta.ts'
 
-export interface LoadProgress { readonly loaded: number; readonly total: number }
+export interface LoadProgress {
+  readonly loaded: number
+  readonly total: number
+}
 
 export interface LoadedModel {
   readonly model: LanguageModel
@@ -23,22 +26,31 @@ export interface LoadedModel {
 }
 
 /** A part of a tensor's rows, as loaded: `from` and `rows` count along its slowest axis. */
-interface Want { readonly tensor: GgufTensor; readonly from: number; readonly rows: number; readonly packed: boolean }
+interface Want {
+  readonly tensor: GgufTensor
+  readonly from: number
+  readonly rows: number
+  readonly packed: boolean
+}
 
 export async function loadModel(
-  device: Device, gguf: Gguf, architecture: Architecture,
+  device: Device,
+  gguf: Gguf,
+  architecture: Architecture,
   { contextLength, onProgress, signal }: { contextLength: number; onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal },
 ): Promise<LoadedModel> {
   const small = await readSmall(gguf)
   const wanted = new Map<string, Want>()
   const packs = device.caps.lanes === 1 && device.caps.dot
-  architecture.build(makeSource(gguf, contextLength, small, packs, {
-    weight: (want) => {
-      wanted.set(keyOf(want), want)
-      return leafFor(want, 0 as BufferHandle)
-    },
-    constant: (label, values) => Tensor.leaf(0 as BufferHandle, [values.length], 'f32', { label }),
-  }))
+  architecture.build(
+    makeSource(gguf, contextLength, small, packs, {
+      weight: (want) => {
+        wanted.set(keyOf(want), want)
+        return leafFor(want, 0 as BufferHandle)
+      },
+      constant: (label, values) => Tensor.leaf(0 as BufferHandle, [values.length], 'f32', { label }),
+    }),
+  )
 
   const handles = new Map<string, BufferHandle>()
   const owned: BufferHandle[] = []
@@ -53,16 +65,24 @@ export async function loadModel(
       loaded += bytesOf(want)
       onProgress?.({ loaded, total })
     }
-    const model = architecture.build(makeSource(gguf, contextLength, small, packs, {
-      weight: (want) => leafFor(want, handles.get(keyOf(want)) as BufferHandle),
-      constant: (label, values) => {
-        const handle = device.alloc(values.byteLength)
-        owned.push(handle)
-        device.write(handle, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
-        return Tensor.leaf(handle, [values.length], 'f32', { label })
+    const model = architecture.build(
+      makeSource(gguf, contextLength, small, packs, {
+        weight: (want) => leafFor(want, handles.get(keyOf(want)) as BufferHandle),
+        constant: (label, values) => {
+          const handle = device.alloc(values.byteLength)
+          owned.push(handle)
+          device.write(handle, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
+          return Tensor.leaf(handle, [values.length], 'f32', { label })
+        },
+      }),
+    )
+    return {
+      model,
+      weightBytes: total,
+      free: () => {
+        for (const handle of owned.splice(0)) device.free(handle)
       },
-    }))
-    return { model, weightBytes: total, free: () => { for (const handle of owned.splice(0)) device.free(handle) } }
+    }
   } catch (error) {
     for (const handle of owned) device.free(handle)
     throw error
@@ -78,9 +98,15 @@ async function loadWeight(device: Device, want: Want): Promise<BufferHandle> {
   try {
     target = device.alloc(packedBytes(params))
     const [w, y] = [source, target]
-    const commands = await Promise.all(repack(params).launches.map(async ({ kernel, uniforms, grid }): Promise<Command> => ({
-      kind: 'dispatch', program: await device.compile(kernel), buffers: [{ buffer: w }, { buffer: y }], uniforms: packUniforms(kernel, uniforms), grid,
-    })))
+    const commands = await Promise.all(
+      repack(params).launches.map(async ({ kernel, uniforms, grid }): Promise<Command> => ({
+        kind: 'dispatch',
+        program: await device.compile(kernel),
+        buffers: [{ buffer: w }, { buffer: y }],
+        uniforms: packUniforms(kernel, uniforms),
+        grid,
+      })),
+    )
     await device.submit(commands)
     return target
   } catch (error) {
@@ -105,8 +131,12 @@ function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string
     if (tensor === undefined) throw new IngotError('bad-file', 'the file has no such tensor', { op: architecture, got: name })
     return tensor
   }
-  const part = (tensor: GgufTensor, from: number, rows: number): Want =>
-    ({ tensor, from, rows, packed: packs && tensor.dims.length > 1 && packedOf(tensor.type, tensor.dims[0] ?? 1) !== undefined })
+  const part = (tensor: GgufTensor, from: number, rows: number): Want => ({
+    tensor,
+    from,
+    rows,
+    packed: packs && tensor.dims.length > 1 && packedOf(tensor.type, tensor.dims[0] ?? 1) !== undefined,
+  })
   const whole = (tensor: GgufTensor): Want => part(tensor, 0, rowsOf(tensor))
   return {
     architecture,
@@ -123,7 +153,11 @@ function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string
     rows: (name, from, rows) => {
       const tensor = need(name)
       if (from + rows > rowsOf(tensor)) {
-        throw new IngotError('bad-file', 'tensor has too few rows', { op: architecture, got: `${name} with ${rowsOf(tensor)}`, wanted: from + rows })
+        throw new IngotError('bad-file', 'tensor has too few rows', {
+          op: architecture,
+          got: `${name} with ${rowsOf(tensor)}`,
+          wanted: from + rows,
+        })
       }
       return make.weight(part(tensor, from, rows))
     },

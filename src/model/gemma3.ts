@@ -41,7 +41,10 @@ export const gemma3: Architecture = {
     const isLocal = (layer: number): boolean => layer % pattern < pattern - 1
     const dims = source.number('rope.dimension_count', dim)
     const globalRope: Rope = makeRope(source, 'rope', {
-      style: 'half', dims, base: source.number('rope.freq_base', 1_000_000), ...readScaling(source),
+      style: 'half',
+      dims,
+      base: source.number('rope.freq_base', 1_000_000),
+      ...readScaling(source),
     })
     const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: source.number('rope.freq_base_swa', 10000) })
 

@@ -15,6 +15,8 @@ export function architectureOf(name: string): Architecture {
   const found = ARCHITECTURES.find(({ names }) => names.includes(name))
   if (found !== undefined) return found
   throw new IngotError('unsupported', 'unknown architecture', {
-    op: 'model', got: name, wanted: `one of ${ARCHITECTURES.flatMap(({ names }) => names).join(', ')}`,
+    op: 'model',
+    got: name,
+    wanted: `one of ${ARCHITECTURES.flatMap(({ names }) => names).join(', ')}`,
   })
 }

@@ -42,7 +42,10 @@ export const phi3: Architecture = {
       factors: source.values(long ? 'rope_factors_long.weight' : 'rope_factors_short.weight'),
       magnitude: source.number('rope.scaling.attn_factor', 1),
     })
-    const slice = (name: string, from: number, rows: number): Linear => ({ weight: source.rows(`${name}.weight`, from, rows), bias: undefined })
+    const slice = (name: string, from: number, rows: number): Linear => ({
+      weight: source.rows(`${name}.weight`, from, rows),
+      bias: undefined,
+    })
 
     const embedding = source.table('token_embd.weight')
     const norm = source.weight('output_norm.weight')

@@ -17,6 +17,9 @@ export function attend(q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, posit
   const keys = cache.keys.cacheWrite(k, positions)
   const values = cache.values.cacheWrite(v, positions)
   return q.attention(keys, values, positions, {
-    heads: options.heads, scale: options.scale, window: options.window ?? 0, softcap: options.softcap ?? 0,
+    heads: options.heads,
+    scale: options.scale,
+    window: options.window ?? 0,
+    softcap: options.softcap ?? 0,
   })
 }

@@ -12,7 +12,11 @@ export interface Gated {
 
 /** `name.ffn_gate`, `name.ffn_up`, `name.ffn_down`. */
 export function readGated(source: ModelSource, name: string): Gated {
-  return { gate: readLinear(source, `${name}.ffn_gate`), up: readLinear(source, `${name}.ffn_up`), down: readLinear(source, `${name}.ffn_down`) }
+  return {
+    gate: readLinear(source, `${name}.ffn_gate`),
+    up: readLinear(source, `${name}.ffn_up`),
+    down: readLinear(source, `${name}.ffn_down`),
+  }
 }
 
 /** x [n, width] -> [n, width] */

@@ -11,7 +11,11 @@ export function wordOf16(w: Weights<'u16'>, at: Value<'u32'>): Value<'u32'> {
 
 /** The word at an offset counted in bytes. */
 export function wordOf8(w: Weights<'u8'>, at: Value<'u32'>): Value<'u32'> {
-  return w.at(at).or(w.at(at.add(1)).shl(8)).or(w.at(at.add(2)).shl(16)).or(w.at(at.add(3)).shl(24))
+  return w
+    .at(at)
+    .or(w.at(at.add(1)).shl(8))
+    .or(w.at(at.add(2)).shl(16))
+    .or(w.at(at.add(3)).shl(24))
 }
 
 /** The byte at an offset counted in bytes, of weights read by 16 bits. */

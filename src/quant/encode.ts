@@ -12,7 +12,11 @@ export type BlockEncoder = (values: Float32Array, from: number, out: Uint8Array,
 export function encodeBlocks(type: GgmlType, values: Float32Array, each: BlockEncoder): Uint8Array {
   const { block, bytes } = GGML_TYPES[type]
   if (values.length % block !== 0) {
-    throw new IngotError('bad-argument', `${type} is written in whole blocks`, { op: 'encode', got: `${values.length} values`, wanted: `a multiple of ${block}` })
+    throw new IngotError('bad-argument', `${type} is written in whole blocks`, {
+      op: 'encode',
+      got: `${values.length} values`,
+      wanted: `a multiple of ${block}`,
+    })
   }
   const blocks = values.length / block
   const out = new Uint8Array(blocks * bytes)

@@ -6,7 +6,10 @@ import type { Format, WeightStorage, Weights } from './format.ts'
 
 /** A format of single elements; runs of 32 are eight vectors of four. */
 function elementFormat<S extends WeightStorage>(
-  name: Format['name'], storage: S, four: (w: Weights<S>, index: Value<'u32'>) => Value<'f32x4'>, one: (w: Weights<S>, index: Value<'u32'>) => Value<'f32'>,
+  name: Format['name'],
+  storage: S,
+  four: (w: Weights<S>, index: Value<'u32'>) => Value<'f32x4'>,
+  one: (w: Weights<S>, index: Value<'u32'>) => Value<'f32'>,
   encode: (values: Float32Array) => ArrayBufferView<ArrayBuffer>,
 ): Format<S> {
   return {
@@ -21,9 +24,27 @@ function elementFormat<S extends WeightStorage>(
   }
 }
 
-export const f32 = elementFormat('f32', 'f32', (w, i) => w.load(i, 4), (w, i) => w.at(i), (values) => Float32Array.from(values))
-export const f16 = elementFormat('f16', 'f16', (w, i) => w.load(i, 4).to('f32'), (w, i) => w.at(i).to('f32'), encodeF16)
-export const bf16 = elementFormat('bf16', 'u16', (w, i) => w.load(i, 4).shl(16).as('f32'), (w, i) => w.at(i).shl(16).as('f32'), encodeBf16)
+export const f32 = elementFormat(
+  'f32',
+  'f32',
+  (w, i) => w.load(i, 4),
+  (w, i) => w.at(i),
+  (values) => Float32Array.from(values),
+)
+export const f16 = elementFormat(
+  'f16',
+  'f16',
+  (w, i) => w.load(i, 4).to('f32'),
+  (w, i) => w.at(i).to('f32'),
+  encodeF16,
+)
+export const bf16 = elementFormat(
+  'bf16',
+  'u16',
+  (w, i) => w.load(i, 4).shl(16).as('f32'),
+  (w, i) => w.at(i).shl(16).as('f32'),
+  encodeBf16,
+)
 
 function encodeF16(values: Float32Array): Uint16Array<ArrayBuffer> {
   const out = new Uint16Array(values.length)

@@ -19,12 +19,32 @@ import { q6_k } from './q6_k.ts'
 import { q8_0 } from './q8_0.ts'
 
 export const FORMATS: readonly Format[] = [
-  f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, iq2_xxs, mxfp4,
+  f32,
+  f16,
+  bf16,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  iq2_xxs,
+  mxfp4,
 ]
 
 /** The format of this name. */
 export function formatOf(name: string): Format {
   const format = FORMATS.find((candidate) => candidate.name === name)
   if (format !== undefined) return format
-  throw new IngotError('unsupported', 'no kernel reads this weight format', { op: 'quant', got: name, wanted: FORMATS.map((f) => f.name).join(', ') })
+  throw new IngotError('unsupported', 'no kernel reads this weight format', {
+    op: 'quant',
+    got: name,
+    wanted: FORMATS.map((f) => f.name).join(', '),
+  })
 }

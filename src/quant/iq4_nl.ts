@@ -16,11 +16,15 @@ export const iq4_nl: Format<'u16'> = {
     return nibbles(k, (i) => wordOf16(w, block.add(1 + 2 * i))).map((q) => q.lookup16(IQ4_TABLE).unpackI8().to('f32').mul(d))
   },
   packed: packed32({
-    words: 4, scaleBytes: 32, bias: 128, small: false,
+    words: 4,
+    scaleBytes: 32,
+    bias: 128,
+    small: false,
     word: (w, block, index) => wordOf16(w, block.mul(9).add(index.mul(2)).add(1)),
     value: (nibbles) => nibbles.lookup16(IQ4_TABLE.map((value) => value + 128)),
     packScales: (k, w, rows, out) => {
-      for (let pair = 0; pair < 8; pair++) out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
+      for (let pair = 0; pair < 8; pair++)
+        out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
     },
     scales: (_k, tile, group) => tile.halves(0, group),
   }),

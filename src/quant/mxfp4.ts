@@ -21,16 +21,24 @@ export const mxfp4: Format<'u8'> = {
     return nibbles(k, (i) => wordOf8(w, block.add(1 + 4 * i))).map((q) => q.lookup16(VALUES).unpackI8().to('f32').mul(d))
   },
   packed: packed32({
-    words: 4, scaleBytes: 16, bias: 12, small: true,
+    words: 4,
+    scaleBytes: 16,
+    bias: 12,
+    small: true,
     word: (w, block, index) => wordOf8(w, block.mul(17).add(index.mul(4)).add(1)),
     value: (nibbles) => nibbles.lookup16(VALUES.map((value) => value + 12)),
     packScales: (k, w, rows, out) => {
-      for (let four = 0; four < 4; four++) out.scale(k.const('u32', 0), four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
+      for (let four = 0; four < 4; four++)
+        out.scale(k.const('u32', 0), four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
     },
     // 2^(e - 128) as a product, since the power alone may be subnormal: 2^(e/2 - 64) * 2^(e - e/2 - 64).
     scales: (_k, tile, group) => {
       const e = tile.bytes(0, group).to('u32')
-      const power = (exponent: typeof e) => exponent.add(127 - 64).shl(23).as('f32')
+      const power = (exponent: typeof e) =>
+        exponent
+          .add(127 - 64)
+          .shl(23)
+          .as('f32')
       return power(e.shr(1)).mul(power(e.sub(e.shr(1))))
     },
   }),

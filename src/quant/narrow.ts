@@ -41,7 +41,9 @@ export function dotNarrow(k: LaneScope, { width, sums }: Tile, groups: readonly 
     const word = step.mul(words)
     const totals = dots.map((all) => all.map((each) => each.map((dot) => dot.get())))
     for (let plus = 0; plus < words; plus++) {
-      const activations = columns.map((column) => subBlocks.map((sub) => k.let('a', spread(block.activations(column, sub, word, plus), width))))
+      const activations = columns.map((column) =>
+        subBlocks.map((sub) => k.let('a', spread(block.activations(column, sub, word, plus), width))),
+      )
       groups.forEach((group, g) => {
         const quants = block.quants(word, plus, group)
         for (const column of columns) {

@@ -40,10 +40,11 @@ export function packed32<S extends WeightStorage>(format: Packed32<S>): Packed<S
       const zero = k.const('u32', 0)
       sums.forEach((columns, group) => {
         const dots = columns.map(() => zeros(k, width))
-        const step = (quants: Value<'u32x16'>, word: number): void => columns.forEach((_, column) => {
-          const a = spread(tile.activations(column, zero, word), width)
-          dots[column] = small ? quants.dotU7I8(a, dots[column]!) : quants.dotU8I8(a, dots[column]!)
-        })
+        const step = (quants: Value<'u32x16'>, word: number): void =>
+          columns.forEach((_, column) => {
+            const a = spread(tile.activations(column, zero, word), width)
+            dots[column] = small ? quants.dotU7I8(a, dots[column]!) : quants.dotU8I8(a, dots[column]!)
+          })
         for (let index = 0; index < words; index++) {
           const q = tile.quants(zero, index, group)
           if (words === 8) {

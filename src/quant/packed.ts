@@ -86,7 +86,12 @@ export function packedGroupBytes({ block, quantBytes, scaleBytes }: Packed, inne
 }
 
 /** The first block of run `index` of a row of `blocks`, and how many it has: the last one may be short. */
-export function runOf(k: LaneScope, { run }: Packed, index: Value<'u32'>, blocks: Value<'u32'>): { begin: Value<'u32'>; count: Value<'u32'> } {
+export function runOf(
+  k: LaneScope,
+  { run }: Packed,
+  index: Value<'u32'>,
+  blocks: Value<'u32'>,
+): { begin: Value<'u32'>; count: Value<'u32'> } {
   const begin = k.let('begin', index.mul(run))
   return { begin, count: run === 1 ? k.const('u32', 1) : k.let('count', blocks.sub(begin).min(run)) }
 }

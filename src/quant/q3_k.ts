@@ -17,16 +17,30 @@ export const q3_k: Format<'u16'> = {
     const scales = [0, 1].map((half) => {
       // Scale s: low four bits in byte s%8 (low nibble for s < 8), upper two in byte 8 + s%4.
       const s = sub.mul(2).add(half)
-      const low = byteOf16(w, block.add(96).add(s.and(7))).shr(s.shr(3).mul(4)).and(15)
-      const high = byteOf16(w, block.add(104).add(s.and(3))).shr(s.shr(2).mul(2)).and(3)
+      const low = byteOf16(w, block.add(96).add(s.and(7)))
+        .shr(s.shr(3).mul(4))
+        .and(15)
+      const high = byteOf16(w, block.add(104).add(s.and(3)))
+        .shr(s.shr(2).mul(2))
+        .and(3)
       return k.let('factor', d.mul(low.or(high.shl(4)).to('i32').sub(32).to('f32')))
     })
     const shift = sub.and(3).mul(2)
     const quants = half16.add(16).add(sub.shr(2).mul(16))
     return Array.from({ length: 8 }, (_, i) => {
-      const low = wordOf16(w, quants.add(2 * i)).shr(shift).and(0x03030303)
-      const third = wordOf16(w, half16.add(2 * i)).shr(sub).and(0x01010101).shl(2)
-      return low.or(third).unpackU8().to('f32').sub(4).mul(scales[i >> 2]!)
+      const low = wordOf16(w, quants.add(2 * i))
+        .shr(shift)
+        .and(0x03030303)
+      const third = wordOf16(w, half16.add(2 * i))
+        .shr(sub)
+        .and(0x01010101)
+        .shl(2)
+      return low
+        .or(third)
+        .unpackU8()
+        .to('f32')
+        .sub(4)
+        .mul(scales[i >> 2]!)
     })
   },
 }

@@ -96,7 +96,14 @@ export function packedK(words: number, quantWord: number, quantBytes: number, qu
         columns.forEach((sum, column) => {
           const least = dotSums(k, tile, column, minimums)
           const total = parts[group]![column]!.get().fma(d, sum.get())
-          sum.set(total.sub(least.to('f32').mul(dmin).mul(spread(tile.sumScale(column), width))))
+          sum.set(
+            total.sub(
+              least
+                .to('f32')
+                .mul(dmin)
+                .mul(spread(tile.sumScale(column), width)),
+            ),
+          )
         })
       })
     },
@@ -118,7 +125,13 @@ function sixBits(k: LaneScope, tile: Tile, group: number, which: 0 | 1): Eight {
 
 /** The two scales of a pair of sub-blocks, as unsigned integers. */
 function ofPair(k: LaneScope, [early, late]: Eight, pair: Value<'u32'>, width: Width): [Value<'u32x16'>, Value<'u32x16'>] {
-  const both = k.let('both', pair.lt(2).select(early, late).shr(spread(pair.and(1).mul(16), width)))
+  const both = k.let(
+    'both',
+    pair
+      .lt(2)
+      .select(early, late)
+      .shr(spread(pair.and(1).mul(16), width)),
+  )
   return [both.and(255), both.shr(8).and(255)]
 }
 
@@ -129,7 +142,15 @@ function dotSums(k: LaneScope, tile: Tile, column: number, minimums: Eight): Val
   return dot(SUMS.high32).shl(SUMS.shift).add(dot(SUMS.low32))
 }
 
-function multiplyPair(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32'>, scales: Eight, parts: readonly Part[], group: number): void {
+function multiplyPair(
+  k: LaneScope,
+  tile: Tile,
+  quants: Quants,
+  pair: Value<'u32'>,
+  scales: Eight,
+  parts: readonly Part[],
+  group: number,
+): void {
   const { width } = tile
   const dots = parts.map(() => [zeros(k, width), zeros(k, width)])
   for (let t = 0; t < 8; t++) {
@@ -147,10 +168,19 @@ function multiplyPair(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32
 }
 
 /** The same for all groups where registers are narrow. */
-function multiplyFew(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32'>, scales: readonly Eight[], parts: readonly (readonly Part[])[]): void {
+function multiplyFew(
+  k: LaneScope,
+  tile: Tile,
+  quants: Quants,
+  pair: Value<'u32'>,
+  scales: readonly Eight[],
+  parts: readonly (readonly Part[])[],
+): void {
   for (const groups of narrowGroups(tile, 2)) {
     const dots = dotNarrow(k, tile, groups, {
-      steps: 8, words: 1, subs: 2,
+      steps: 8,
+      words: 1,
+      subs: 2,
       quants: (word, plus, group) => quants(tile, pair, word, plus, group),
       activations: (column, sub, word, plus) => tile.activations(column, pair.mul(16).add(word), 8 * sub + plus),
     })
@@ -158,7 +188,12 @@ function multiplyFew(k: LaneScope, tile: Tile, quants: Quants, pair: Value<'u32'
       const factors = ofPair(k, scales[group]!, pair, tile.width).map((scale) => k.let('factor', scale.as('i32')))
       parts[group]!.forEach((part, column) => {
         const [even, odd] = factors.map((factor, half) => dots[g]![column]![half]!.mul(factor))
-        part.set(even!.add(odd!).to('f32').fma(spread(tile.scale(column, pair), tile.width), part.get()))
+        part.set(
+          even!
+            .add(odd!)
+            .to('f32')
+            .fma(spread(tile.scale(column, pair), tile.width), part.get()),
+        )
       })
     })
   }

@@ -23,15 +23,21 @@ export const q5_k: Format<'u32'> = {
     const quants = block.add(12).add(sub.shr(1).mul(8))
     return Array.from({ length: 8 }, (_, i) => {
       const low = w.at(quants.add(i)).shr(nibble).and(0x0f0f0f0f)
-      const fifth = w.at(block.add(4 + i)).shr(sub).and(0x01010101).shl(4)
+      const fifth = w
+        .at(block.add(4 + i))
+        .shr(sub)
+        .and(0x01010101)
+        .shl(4)
       return low.or(fifth).unpackU8().to('f32').mul(factor).sub(offset)
     })
   },
-  packed: withFifthBits(packedK(WORDS, 12, 2048 + 512, (tile, pair, word, t, group) => {
-    const q = tile.quants(pair.mul(8).add(word), t, group)
-    const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width as 16))
-    return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
-  })),
+  packed: withFifthBits(
+    packedK(WORDS, 12, 2048 + 512, (tile, pair, word, t, group) => {
+      const q = tile.quants(pair.mul(8).add(word), t, group)
+      const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width as 16))
+      return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
+    }),
+  ),
   encode: (values) => encodeBlocks('q5_k', values, encodeBlock),
 }
 

@@ -30,9 +30,19 @@ export const q6_k: Format<'u16'> = {
     const low = start.add(half.mul(32)).add(j.and(1).mul(16))
     const high = start.add(64).add(half.mul(16))
     return Array.from({ length: 8 }, (_, i) => {
-      const nibble = wordOf16(w, low.add(2 * i)).shr(j.shr(1).mul(4)).and(0x0f0f0f0f)
-      const upper = wordOf16(w, high.add(2 * i)).shr(j.mul(2)).and(0x03030303).shl(4)
-      return nibble.or(upper).unpackU8().to('f32').sub(32).mul(scales[i >> 2]!)
+      const nibble = wordOf16(w, low.add(2 * i))
+        .shr(j.shr(1).mul(4))
+        .and(0x0f0f0f0f)
+      const upper = wordOf16(w, high.add(2 * i))
+        .shr(j.mul(2))
+        .and(0x03030303)
+        .shl(4)
+      return nibble
+        .or(upper)
+        .unpackU8()
+        .to('f32')
+        .sub(32)
+        .mul(scales[i >> 2]!)
     })
   },
   packed: packedQ6(),
@@ -67,7 +77,12 @@ const encodeBlock: BlockEncoder = (values, from, out, at) => {
   }
   for (let half = 0; half < 2; half++) {
     for (let i = 0; i < 32; i++) {
-      const [a, b, c, e] = [quants[128 * half + i]!, quants[128 * half + 32 + i]!, quants[128 * half + 64 + i]!, quants[128 * half + 96 + i]!]
+      const [a, b, c, e] = [
+        quants[128 * half + i]!,
+        quants[128 * half + 32 + i]!,
+        quants[128 * half + 64 + i]!,
+        quants[128 * half + 96 + i]!,
+      ]
       out[at + 64 * half + i] = (a & 15) | ((c & 15) << 4)
       out[at + 64 * half + 32 + i] = (b & 15) | ((e & 15) << 4)
       out[at + 128 + 32 * half + i] = (a >> 4) | ((b >> 4) << 2) | ((c >> 4) << 4) | ((e >> 4) << 6)
@@ -97,8 +112,11 @@ function packedQ6(): Packed<'u16'> {
       const starts = rows.map((row) => row.mul(BYTES / 2))
       k.for({ name: 'word', to: 48 }, (word) => starts.forEach((start, r) => out.quant(word, r, wordOf16(w, start.add(word.mul(2))))))
       const zero = k.const('u32', 0)
-      for (let pair = 0; pair < 8; pair++) out.scale(zero, pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
-      k.for({ name: 'word', to: 4 }, (word) => starts.forEach((start, r) => out.scale(word.mul(16), SCALES / 4 + r, wordOf16(w, start.add(96).add(word.mul(2))))))
+      for (let pair = 0; pair < 8; pair++)
+        out.scale(zero, pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
+      k.for({ name: 'word', to: 4 }, (word) =>
+        starts.forEach((start, r) => out.scale(word.mul(16), SCALES / 4 + r, wordOf16(w, start.add(96).add(word.mul(2))))),
+      )
     },
     multiply(k, tile) {
       const { width, sums } = tile
@@ -108,13 +126,17 @@ function packedQ6(): Packed<'u16'> {
         const [half, late] = [quarter.shr(1), quarter.and(1)]
         const passes = width <= NARROW ? narrowGroups(tile, 4, 4) : sums.map((_, group) => [group])
         for (const groups of passes) {
-          const dots = width <= NARROW
-            ? dotNarrow(k, tile, groups, {
-              steps: 4, words: 1, subs: 4,
-              quants: (word, plus, group) => quantsOf(tile, half, late.mul(4).add(word), plus, group),
-              activations: (column, sub, word, plus) => tile.activations(column, half.mul(32).add(late.mul(4)).add(word), 8 * sub + plus),
-            })
-            : groups.map((group) => dotWide(k, tile, half, late, group))
+          const dots =
+            width <= NARROW
+              ? dotNarrow(k, tile, groups, {
+                  steps: 4,
+                  words: 1,
+                  subs: 4,
+                  quants: (word, plus, group) => quantsOf(tile, half, late.mul(4).add(word), plus, group),
+                  activations: (column, sub, word, plus) =>
+                    tile.activations(column, half.mul(32).add(late.mul(4)).add(word), 8 * sub + plus),
+                })
+              : groups.map((group) => dotWide(k, tile, half, late, group))
           groups.forEach((group, g) => {
             const factors = scalesOf(k, tile, half, late, group)
             parts[group]!.forEach((part, column) => {
@@ -131,7 +153,9 @@ function packedQ6(): Packed<'u16'> {
         const d = k.let('d', tile.halves(0, group))
         const scales = [0, 1, 2, 3].map((index) => k.let('scales', tile.words(k.const('u32', 0), index, SCALES, group)))
         columns.forEach((sum, column) => {
-          const offset = dotSums(k, tile, column, scales).to('f32').mul(spread(tile.sumScale(column).mul(32), width))
+          const offset = dotSums(k, tile, column, scales)
+            .to('f32')
+            .mul(spread(tile.sumScale(column).mul(32), width))
           sum.set(parts[group]![column]!.get().sub(offset).fma(d, sum.get()))
         })
       })
@@ -144,18 +168,30 @@ function dotWide(k: LaneScope, tile: Tile, half: Value<'u32'>, late: Value<'u32'
   const dots = tile.sums[group]!.map(() => [0, 1, 2, 3].map(() => zeros(k, tile.width)))
   for (let t = 0; t < 4; t++) {
     const quants = quantsOf(tile, half, late.mul(4), t, group)
-    dots.forEach((subs, column) => quants.forEach((q, sub) => {
-      const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
-      subs[sub] = q.dotU7I8(spread(a, tile.width), subs[sub]!)
-    }))
+    dots.forEach((subs, column) =>
+      quants.forEach((q, sub) => {
+        const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
+        subs[sub] = q.dotU7I8(spread(a, tile.width), subs[sub]!)
+      }),
+    )
   }
   return dots
 }
 
 /** Scales of a quarter in its four sub-blocks: signed bytes 0 and 2, or 1 and 3, of two words. */
 function scalesOf(k: LaneScope, tile: Tile, half: Value<'u32'>, late: Value<'u32'>, group: number): Value<'f32x16'>[] {
-  const words = [0, 1].map((plus) => k.let('scales', tile.words(half.mul(2), plus, SCALES, group).shl(spread(k.const('u32', 8).sub(late.mul(8)), tile.width))))
-  return [0, 1, 2, 3].map((sub) => k.let('factor', words[sub >> 1]!.shl(sub % 2 === 0 ? 16 : 0).as('i32').shr(24).to('f32')))
+  const words = [0, 1].map((plus) =>
+    k.let('scales', tile.words(half.mul(2), plus, SCALES, group).shl(spread(k.const('u32', 8).sub(late.mul(8)), tile.width))),
+  )
+  return [0, 1, 2, 3].map((sub) =>
+    k.let(
+      'factor',
+      words[sub >> 1]!.shl(sub % 2 === 0 ? 16 : 0)
+        .as('i32')
+        .shr(24)
+        .to('f32'),
+    ),
+  )
 }
 
 /** Sum of a column's activations times their scales. */

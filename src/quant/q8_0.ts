@@ -13,13 +13,22 @@ export const q8_0: Format<'u16'> = {
   decode(k, w, chunk) {
     const block = k.let('block', chunk.mul(17))
     const d = k.let('d', halfOf(w.at(block)))
-    return Array.from({ length: 8 }, (_, i) => wordOf16(w, block.add(1 + 2 * i)).unpackI8().to('f32').mul(d))
+    return Array.from({ length: 8 }, (_, i) =>
+      wordOf16(w, block.add(1 + 2 * i))
+        .unpackI8()
+        .to('f32')
+        .mul(d),
+    )
   },
   packed: packed32({
-    words: 8, scaleBytes: 32, bias: 128, small: false,
+    words: 8,
+    scaleBytes: 32,
+    bias: 128,
+    small: false,
     word: (w, block, index) => wordOf16(w, block.mul(17).add(index.mul(2)).add(1)).xor(0x80808080),
     packScales: (k, w, rows, out) => {
-      for (let pair = 0; pair < 8; pair++) out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
+      for (let pair = 0; pair < 8; pair++)
+        out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
     },
     scales: (_k, tile, group) => tile.halves(0, group),
   }),

@@ -33,13 +33,22 @@ export function fitRange(x: Float32Array, from: number, count: number, levels: n
   fit.offset = -least
   fit.error = Infinity
   if (!(most > least)) return
-  for (let more = -SPREAD; more <= SPREAD; more += STEP) improveRange(x, from, count, levels, sum, squares, (levels + more) / (most - least), -least, fit)
+  for (let more = -SPREAD; more <= SPREAD; more += STEP)
+    improveRange(x, from, count, levels, sum, squares, (levels + more) / (most - least), -least, fit)
   for (let i = 0; i < REFITS; i++) if (fit.scale > 0) improveRange(x, from, count, levels, sum, squares, 1 / fit.scale, fit.offset, fit)
 }
 
 /** Fits scale and offset to the quants that (1 / inverse, offset) give; keeps them in `fit` if they are better than what is there. */
 function improveRange(
-  x: Float32Array, from: number, count: number, levels: number, sum: number, squares: number, inverse: number, offset: number, fit: RangeFit,
+  x: Float32Array,
+  from: number,
+  count: number,
+  levels: number,
+  sum: number,
+  squares: number,
+  inverse: number,
+  offset: number,
+  fit: RangeFit,
 ): void {
   let q1 = 0
   let q2 = 0
@@ -82,7 +91,7 @@ export function fitScale(x: Float32Array, from: number, count: number, levels: n
   if (size === 0) return 0
   let best = 0
   let found = 0
-  for (let trial = 0; trial <= 2 * SPREAD / STEP + REFITS; trial++) {
+  for (let trial = 0; trial <= (2 * SPREAD) / STEP + REFITS; trial++) {
     const more = -SPREAD + trial * STEP
     const inverse = more <= SPREAD + STEP / 2 ? -(levels + more) / most : 1 / found
     let xq = 0

@@ -28,7 +28,11 @@ export const DEFINITIONS: Readonly<Partial<Record<string, Definition>>> = {
   linear: define<{ bias: boolean }>(([x, w, b], { bias }) => {
     const [k, m] = [x!.shape.at(-1)!, w!.shape[0]!]
     const values = leafOf(w!) === undefined ? w! : w!.gather(Tensor.iota(m)) // [m, k] in f32, whatever the format
-    const y = x!.reshape(x!.size / k, 1, k).mul(values.reshape(1, m, k)).sum(-1).reshape(...x!.shape.slice(0, -1), m)
+    const y = x!
+      .reshape(x!.size / k, 1, k)
+      .mul(values.reshape(1, m, k))
+      .sum(-1)
+      .reshape(...x!.shape.slice(0, -1), m)
     return bias ? y.add(b!) : y
   }),
 
@@ -36,14 +40,21 @@ export const DEFINITIONS: Readonly<Partial<Record<string, Definition>>> = {
   attention: define<AttentionAttrs>(([q, keys, values, positions], { heads, scale, window, softcap }) => {
     const [kvHeads, capacity, dim] = keys!.shape as [number, number, number]
     const [n, group] = [q!.size / (heads * dim), heads / kvHeads]
-    const scored = q!.reshape(n, kvHeads, group, 1, dim).mul(keys!.to('f32').reshape(1, kvHeads, 1, capacity, dim)).sum(-1).mul(scale)
+    const scored = q!
+      .reshape(n, kvHeads, group, 1, dim)
+      .mul(keys!.to('f32').reshape(1, kvHeads, 1, capacity, dim))
+      .sum(-1)
+      .mul(scale)
     const capped = softcap > 0 ? scored.div(softcap).tanh().mul(softcap) : scored // [n, kvHeads, group, capacity]
     const j = Tensor.iota(capacity).to('f32').reshape(1, 1, 1, capacity)
     const last = positions!.to('f32').reshape(n, 1, 1, 1)
     const upTo = j.le(last)
     const seen = window > 0 ? upTo.mul(j.gt(last.sub(window))) : upTo
     const weights = seen.where(capped, -1e30).softmax().reshape(n, kvHeads, group, capacity, 1)
-    return weights.mul(values!.to('f32').reshape(1, kvHeads, 1, capacity, dim)).sum(3).reshape(...q!.shape.slice(0, -1), heads * dim)
+    return weights
+      .mul(values!.to('f32').reshape(1, kvHeads, 1, capacity, dim))
+      .sum(3)
+      .reshape(...q!.shape.slice(0, -1), heads * dim)
   }),
 }
 

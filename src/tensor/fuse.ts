@@ -19,9 +19,11 @@ export function fuse(roots: readonly TensorNode[]): { roots: TensorNode[]; fused
     const src = node.src.map(go)
     /** the operand, if nobody else sees it */
     const single = (i: number): TensorNode | undefined =>
-      (uses.get(node.src[i]!) === 1 && src[i]?.label === undefined && src[i]?.type === 'f32' ? src[i] : undefined)
-    const result = (node.op === 'map' ? fuseResidual(node, src, single) ?? fuseMap(node, src, single) : undefined)
-      ?? (node.op === 'quantize8' ? fuseSource(node, single(0)) : undefined) ?? rebuilt(node, src)
+      uses.get(node.src[i]!) === 1 && src[i]?.label === undefined && src[i]?.type === 'f32' ? src[i] : undefined
+    const result =
+      (node.op === 'map' ? (fuseResidual(node, src, single) ?? fuseMap(node, src, single)) : undefined) ??
+      (node.op === 'quantize8' ? fuseSource(node, single(0)) : undefined) ??
+      rebuilt(node, src)
     done.set(node, result)
     return result
   }
@@ -41,7 +43,8 @@ type Single = (operand: number) => TensorNode | undefined
 /** x + (packed product): the product adds x. */
 function fuseResidual(node: TensorNode, src: readonly TensorNode[], single: Single): TensorNode | undefined {
   const { expr, type } = node.attrs as MapAttrs
-  if (type !== 'f32' || !('op' in expr) || expr.op !== 'add' || !expr.args.every((arg) => 'input' in arg) || src.length !== 2) return undefined
+  if (type !== 'f32' || !('op' in expr) || expr.op !== 'add' || !expr.args.every((arg) => 'input' in arg) || src.length !== 2)
+    return undefined
   for (const i of [1, 0]) {
     const [product, other] = [single(i), src[1 - i]!]
     if (product?.op !== 'packedLinear') continue
@@ -76,7 +79,10 @@ function fuseMap(node: TensorNode, src: readonly TensorNode[], single: Single): 
   const inputs = src.map((child, i): MapExpr => {
     const inner = single(i)?.op === 'map' ? (child.attrs as MapAttrs) : undefined
     // A narrower type in between would round; a smaller shape would be computed again for every repetition.
-    const fits = inner !== undefined && sameShape(child.shape, node.shape) && operands.length + child.src.length + (src.length - i - 1) <= MOST_OPERANDS
+    const fits =
+      inner !== undefined &&
+      sameShape(child.shape, node.shape) &&
+      operands.length + child.src.length + (src.length - i - 1) <= MOST_OPERANDS
     return fits ? substitute(inner.expr, child.src.map(position)) : position(child)
   })
   return copyOf(node, operands, { expr: substitute(expr, inputs), type } satisfies MapAttrs)

@@ -21,7 +21,10 @@ import type { Scaled } from '../quant/packed.ts'
 import type { GgmlType } from '../quant/type.ts'
 import { type ElementType, type TensorNode, leafOf, sizeOf } from './node.ts'
 
-export interface Inferred { readonly shape: readonly number[]; readonly type: ElementType }
+export interface Inferred {
+  readonly shape: readonly number[]
+  readonly type: ElementType
+}
 
 /** Which tensor each buffer of the kernels is, by the name of the kernel's parameter. */
 export type Bindings = Readonly<Record<string, TensorNode>>
@@ -36,10 +39,17 @@ export interface TensorOp<A extends object> {
 }
 
 function fail(op: string, what: string, got: unknown, wanted?: unknown, hint?: string): never {
-  throw new IngotError('bad-argument', what, { op, got, ...(wanted === undefined ? {} : { wanted }), ...(hint === undefined ? {} : { hint }) })
+  throw new IngotError('bad-argument', what, {
+    op,
+    got,
+    ...(wanted === undefined ? {} : { wanted }),
+    ...(hint === undefined ? {} : { hint }),
+  })
 }
 
-function record<A extends object>(op: TensorOp<A>): TensorOp<A> { return op }
+function record<A extends object>(op: TensorOp<A>): TensorOp<A> {
+  return op
+}
 
 function get(src: readonly TensorNode[], index: number): TensorNode {
   const node = src[index]
@@ -57,14 +67,46 @@ const rowsOf = (shape: readonly number[]): number => sizeOf(shape) / last(shape)
 const names = (src: readonly TensorNode[], ...keys: string[]): Record<string, TensorNode> =>
   Object.fromEntries(keys.flatMap((key, i) => (src[i] === undefined ? [] : [[key, src[i]] as const])))
 
-export interface MapAttrs { readonly expr: MapExpr; readonly type: ElementType }
-export interface NormAttrs { readonly kind: 'rms' | 'layer'; readonly eps: number; readonly weight: boolean; readonly bias: boolean }
-export interface Quantize8Attrs { readonly k: number; readonly scaled: Scaled; readonly source?: Quantize8Source }
-export interface PackedAttrs { readonly bias: boolean; readonly shape: readonly number[]; readonly residual?: boolean }
-export interface ReduceAttrs { readonly kind: ReduceKind; readonly axes: readonly number[]; readonly keep: boolean }
-export interface RopeAttrs { readonly style: RopeStyle; readonly heads: number; readonly dims: number; readonly magnitude: number }
-export interface CacheAttrs { readonly heads: number }
-export interface AttentionAttrs { readonly heads: number; readonly scale: number; readonly window: number; readonly softcap: number }
+export interface MapAttrs {
+  readonly expr: MapExpr
+  readonly type: ElementType
+}
+export interface NormAttrs {
+  readonly kind: 'rms' | 'layer'
+  readonly eps: number
+  readonly weight: boolean
+  readonly bias: boolean
+}
+export interface Quantize8Attrs {
+  readonly k: number
+  readonly scaled: Scaled
+  readonly source?: Quantize8Source
+}
+export interface PackedAttrs {
+  readonly bias: boolean
+  readonly shape: readonly number[]
+  readonly residual?: boolean
+}
+export interface ReduceAttrs {
+  readonly kind: ReduceKind
+  readonly axes: readonly number[]
+  readonly keep: boolean
+}
+export interface RopeAttrs {
+  readonly style: RopeStyle
+  readonly heads: number
+  readonly dims: number
+  readonly magnitude: number
+}
+export interface CacheAttrs {
+  readonly heads: number
+}
+export interface AttentionAttrs {
+  readonly heads: number
+  readonly scale: number
+  readonly window: number
+  readonly softcap: number
+}
 
 export const TENSOR_OPS = {
   /** a shape over the same bytes */
@@ -86,16 +128,28 @@ export const TENSOR_OPS = {
   }),
 
   map: record<MapAttrs>({
-    infer: (src, { type }) => ({ shape: broadcast('map', src.map((node) => node.shape)), type }),
-    lower: (out, src, { expr, type }, caps) => map.work(caps, {
-      expr, type, shape: out.shape, inputs: src.map((node) => ({ type: node.type, strides: stridesFor(node.shape, out.shape) })),
+    infer: (src, { type }) => ({
+      shape: broadcast(
+        'map',
+        src.map((node) => node.shape),
+      ),
+      type,
     }),
+    lower: (out, src, { expr, type }, caps) =>
+      map.work(caps, {
+        expr,
+        type,
+        shape: out.shape,
+        inputs: src.map((node) => ({ type: node.type, strides: stridesFor(node.shape, out.shape) })),
+      }),
     bind: (out, src) => ({ ...Object.fromEntries(src.map((node, i) => [`in${i}`, node])), y: out }),
   }),
 
   reduce: record<ReduceAttrs>({
     infer: ([x], { kind, axes, keep }) => {
-      const shape = keep ? x!.shape.map((size, axis) => (axes.includes(axis) ? 1 : size)) : x!.shape.filter((_, axis) => !axes.includes(axis))
+      const shape = keep
+        ? x!.shape.map((size, axis) => (axes.includes(axis) ? 1 : size))
+        : x!.shape.filter((_, axis) => !axes.includes(axis))
       return { shape, type: kind === 'argmax' || kind === 'argmin' ? 'u32' : 'f32' }
     },
     lower: (_out, src, { kind, axes }, caps) => reduce.work(caps, { kind, axes, shape: get(src, 0).shape }),
@@ -117,7 +171,8 @@ export const TENSOR_OPS = {
   /** x [n, k] times a weight [m, k] of any format, plus an optional bias [m] */
   linear: record<{ bias: boolean }>({
     infer: ([x, w]) => {
-      if (last(x!.shape) !== last(w!.shape)) fail('linear', 'inner sizes differ', `${show(x!)} x ${show(w!)}`, undefined, 'the weight is [out, in]')
+      if (last(x!.shape) !== last(w!.shape))
+        fail('linear', 'inner sizes differ', `${show(x!)} x ${show(w!)}`, undefined, 'the weight is [out, in]')
       return { shape: [...x!.shape.slice(0, -1), w!.shape[0] ?? 1], type: 'f32' }
     },
     lower: (_out, src, { bias }, caps) => {
@@ -130,7 +185,8 @@ export const TENSOR_OPS = {
   /** x [n, k] as int8 for packed weights; or its norm, or an expression of several tensors (fuse.ts) */
   quantize8: record<Quantize8Attrs>({
     infer: ([x], { k, scaled }) => ({ shape: [quantizedWords(sizeOf(x!.shape) / k, k, scaled)], type: 'u32' }),
-    lower: (_out, src, { k, scaled, source }, caps) => quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k, scaled, ...(source === undefined ? {} : { source }) }),
+    lower: (_out, src, { k, scaled, source }, caps) =>
+      quantize8.work(caps, { n: sizeOf(get(src, 0).shape) / k, k, scaled, ...(source === undefined ? {} : { source }) }),
     bind: (out, src, { source }) => ({ ...names(src, ...quantize8Inputs(source)), y: out }),
   }),
 
@@ -143,8 +199,13 @@ export const TENSOR_OPS = {
     },
     // One buffer under several element types: words of quants, bytes and halves of scales.
     bind: (out, [x, w, ...rest], { bias, residual = false }) => ({
-      x: x!, floats: x!, w: w!, bytes: w!, halves: w!,
-      ...names(rest, ...(bias ? ['bias'] : []), ...(residual ? ['residual'] : [])), y: out,
+      x: x!,
+      floats: x!,
+      w: w!,
+      bytes: w!,
+      halves: w!,
+      ...names(rest, ...(bias ? ['bias'] : []), ...(residual ? ['residual'] : [])),
+      y: out,
     }),
   }),
 
@@ -153,7 +214,12 @@ export const TENSOR_OPS = {
     infer: ([table, ids]) => ({ shape: [...ids!.shape, last(table!.shape)], type: 'f32' }),
     lower: (_out, src, _attrs, caps) => {
       const [table, ids] = [get(src, 0), get(src, 1)]
-      return gather.work(caps, { format: formatOf(table), rows: sizeOf(ids.shape), cols: last(table.shape), tableRows: rowsOf(table.shape) })
+      return gather.work(caps, {
+        format: formatOf(table),
+        rows: sizeOf(ids.shape),
+        cols: last(table.shape),
+        tableRows: rowsOf(table.shape),
+      })
     },
     bind: (out, src) => ({ ...names(src, 'table', 'ids'), y: out }),
   }),
@@ -171,7 +237,11 @@ export const TENSOR_OPS = {
     lower: (_out, src, { heads }, caps) => {
       const [cache, x] = [get(src, 0), get(src, 1)]
       return cacheWrite.work(caps, {
-        type: cache.type as 'f32' | 'f16', rows: rowsOf(x.shape), heads, headDim: last(x.shape) / heads, capacity: cache.shape[1] ?? 0,
+        type: cache.type as 'f32' | 'f16',
+        rows: rowsOf(x.shape),
+        heads,
+        headDim: last(x.shape) / heads,
+        capacity: cache.shape[1] ?? 0,
       })
     },
     bind: (_out, src) => names(src, 'cache', 'x', 'positions'),
@@ -184,7 +254,12 @@ export const TENSOR_OPS = {
     lower: (_out, src, attrs, caps) => {
       const [q, keys] = [get(src, 0), get(src, 1)]
       return attention.work(caps, {
-        ...attrs, type: keys.type as 'f32' | 'f16', rows: rowsOf(q.shape), kvHeads: keys.shape[0] ?? 1, headDim: last(keys.shape), capacity: keys.shape[1] ?? 0,
+        ...attrs,
+        type: keys.type as 'f32' | 'f16',
+        rows: rowsOf(q.shape),
+        kvHeads: keys.shape[0] ?? 1,
+        headDim: last(keys.shape),
+        capacity: keys.shape[1] ?? 0,
       })
     },
     bind: (out, src) => ({ ...names(src, 'q', 'keys', 'values', 'positions'), y: out }),
@@ -216,7 +291,8 @@ export type TensorOpName = keyof typeof TENSOR_OPS
 
 export function tensorOp(name: string): TensorOp<object> {
   const op = (TENSOR_OPS as Readonly<Record<string, TensorOp<never>>>)[name]
-  if (op === undefined) throw new IngotError('unknown-name', 'no such tensor operation', { got: name, wanted: Object.keys(TENSOR_OPS).join(', ') })
+  if (op === undefined)
+    throw new IngotError('unknown-name', 'no such tensor operation', { got: name, wanted: Object.keys(TENSOR_OPS).join(', ') })
   return op as unknown as TensorOp<object>
 }
 

@@ -28,7 +28,10 @@ export interface Plan extends Disposable {
   run(): Promise<Uint8Array[]>
 }
 
-interface Prepared { readonly work: Work; readonly programs: readonly Program[] }
+interface Prepared {
+  readonly work: Work
+  readonly programs: readonly Program[]
+}
 
 /** Prepared work by operation, shapes and formats: layers of a model share it. */
 const prepared = new WeakMap<Device, Map<string, Promise<Prepared>>>()
@@ -152,7 +155,8 @@ async function prepare(device: Device, node: TensorNode): Promise<Prepared> {
 }
 
 function keyOf(node: TensorNode): string {
-  const operand = (child: TensorNode): string => `${child.type}/${leafOf(child)?.format ?? ''}/${leafOf(child)?.layout ?? ''}[${child.shape.join()}]`
+  const operand = (child: TensorNode): string =>
+    `${child.type}/${leafOf(child)?.format ?? ''}/${leafOf(child)?.layout ?? ''}[${child.shape.join()}]`
   const attrs = JSON.stringify(node.attrs, (_, value: unknown) => (typeof value === 'number' ? String(value) : value)) // JSON has no Infinity
   return `${node.op} ${attrs} ${node.type}[${node.shape.join()}] ${node.src.map(operand).join(' ')}`
 }

@@ -26,7 +26,10 @@ export interface Schedule {
  */
 export function schedule(
   roots: readonly TensorNode[],
-  { assigned, scratchOf }: { assigned: ReadonlyMap<TensorNode, LeafAttrs>; scratchOf: (node: TensorNode) => Readonly<Record<string, number>> },
+  {
+    assigned,
+    scratchOf,
+  }: { assigned: ReadonlyMap<TensorNode, LeafAttrs>; scratchOf: (node: TensorNode) => Readonly<Record<string, number>> },
 ): Schedule {
   const order = sort(roots)
   const homes = new Map<TensorNode, TensorNode>()
@@ -39,7 +42,9 @@ export function schedule(
   const steps = order.filter((node) => node.op !== 'leaf' && node.op !== 'reshape')
 
   const lastUse = new Map<TensorNode, number>()
-  steps.forEach((node, at) => { for (const child of node.src) lastUse.set(home(child), at) })
+  steps.forEach((node, at) => {
+    for (const child of node.src) lastUse.set(home(child), at)
+  })
   for (const root of roots) lastUse.set(home(root), Infinity)
 
   const slots = new Slots()
@@ -110,5 +115,7 @@ class Slots {
     return best
   }
 
-  give(slot: number): void { this.#free.add(slot) }
+  give(slot: number): void {
+    this.#free.add(slot)
+  }
 }

@@ -9,7 +9,17 @@ import { formatOf } from '../quant/index.ts'
 import type { Packed, Scaled } from '../quant/packed.ts'
 import type { GgmlType } from '../quant/type.ts'
 import { type ElementType, type LeafAttrs, type TensorNode, leafOf, sizeOf } from './node.ts'
-import { type AttentionAttrs, type MapAttrs, type NormAttrs, type PackedAttrs, type Quantize8Attrs, type ReduceAttrs, type RopeAttrs, type TensorOpName, tensorOp } from './op.ts'
+import {
+  type AttentionAttrs,
+  type MapAttrs,
+  type NormAttrs,
+  type PackedAttrs,
+  type Quantize8Attrs,
+  type ReduceAttrs,
+  type RopeAttrs,
+  type TensorOpName,
+  tensorOp,
+} from './op.ts'
 
 export class Tensor implements TensorNode {
   readonly op: string
@@ -31,7 +41,9 @@ export class Tensor implements TensorNode {
 
   /** A tensor over bytes that lie in a buffer already and outlive every plan that uses it. */
   static leaf(
-    buffer: BufferHandle, shape: readonly number[], format: GgmlType = 'f32',
+    buffer: BufferHandle,
+    shape: readonly number[],
+    format: GgmlType = 'f32',
     { offset = 0, label, layout = 'file' }: { offset?: number; label?: string; layout?: LeafAttrs['layout'] } = {},
   ): Tensor {
     const type = format === 'f16' ? 'f16' : format === 'i32' ? 'u32' : 'f32'
@@ -45,7 +57,9 @@ export class Tensor implements TensorNode {
   }
 
   /** The numbers 0, 1, 2... as u32. */
-  static iota(count: number): Tensor { return Tensor.of('iota', [], { count }) }
+  static iota(count: number): Tensor {
+    return Tensor.of('iota', [], { count })
+  }
 
   /** The result of an operation on tensors. */
   static of<A extends object>(op: TensorOpName, src: readonly Tensor[], attrs: A): Tensor {
@@ -65,36 +79,68 @@ export class Tensor implements TensorNode {
     return this.label === undefined ? copy : copy.named(this.label)
   }
 
-  get size(): number { return sizeOf(this.shape) }
+  get size(): number {
+    return sizeOf(this.shape)
+  }
 
-  reshape(...shape: number[]): Tensor { return Tensor.of('reshape', [this], { shape }) }
+  reshape(...shape: number[]): Tensor {
+    return Tensor.of('reshape', [this], { shape })
+  }
 
   /** An elementwise function of tensors that broadcast together; `expr` refers to them by number. */
   static map(expr: MapExpr, src: readonly Tensor[], type: ElementType = 'f32'): Tensor {
     return Tensor.of<MapAttrs>('map', src, { expr, type })
   }
-  #unary(op: MapOp): Tensor { return Tensor.map({ op, args: [{ input: 0 }] }, [this]) }
+  #unary(op: MapOp): Tensor {
+    return Tensor.map({ op, args: [{ input: 0 }] }, [this])
+  }
   #binary(op: MapOp, other: Tensor | number): Tensor {
     return typeof other === 'number'
       ? Tensor.map({ op, args: [{ input: 0 }, { const: other }] }, [this])
       : Tensor.map({ op, args: [{ input: 0 }, { input: 1 }] }, [this, other])
   }
 
-  add(other: Tensor | number): Tensor { return this.#binary('add', other) }
-  sub(other: Tensor | number): Tensor { return this.#binary('sub', other) }
-  mul(other: Tensor | number): Tensor { return this.#binary('mul', other) }
-  div(other: Tensor | number): Tensor { return this.#binary('div', other) }
-  le(other: Tensor | number): Tensor { return this.#binary('le', other) }
-  gt(other: Tensor | number): Tensor { return this.#binary('gt', other) }
-  neg(): Tensor { return this.#unary('neg') }
-  exp(): Tensor { return this.#unary('exp') }
-  rsqrt(): Tensor { return this.#unary('rsqrt') }
-  tanh(): Tensor { return this.#unary('tanh') }
-  silu(): Tensor { return this.#unary('silu') }
+  add(other: Tensor | number): Tensor {
+    return this.#binary('add', other)
+  }
+  sub(other: Tensor | number): Tensor {
+    return this.#binary('sub', other)
+  }
+  mul(other: Tensor | number): Tensor {
+    return this.#binary('mul', other)
+  }
+  div(other: Tensor | number): Tensor {
+    return this.#binary('div', other)
+  }
+  le(other: Tensor | number): Tensor {
+    return this.#binary('le', other)
+  }
+  gt(other: Tensor | number): Tensor {
+    return this.#binary('gt', other)
+  }
+  neg(): Tensor {
+    return this.#unary('neg')
+  }
+  exp(): Tensor {
+    return this.#unary('exp')
+  }
+  rsqrt(): Tensor {
+    return this.#unary('rsqrt')
+  }
+  tanh(): Tensor {
+    return this.#unary('tanh')
+  }
+  silu(): Tensor {
+    return this.#unary('silu')
+  }
   /** the tanh form */
-  gelu(): Tensor { return this.#unary('gelu') }
+  gelu(): Tensor {
+    return this.#unary('gelu')
+  }
   /** The same values as another type. */
-  to(type: ElementType): Tensor { return type === this.type ? this : Tensor.map({ input: 0 }, [this], type) }
+  to(type: ElementType): Tensor {
+    return type === this.type ? this : Tensor.map({ input: 0 }, [this], type)
+  }
   /** `a` where this is not zero, `b` elsewhere. */
   where(a: Tensor, b: Tensor | number): Tensor {
     return typeof b === 'number'
@@ -109,11 +155,19 @@ export class Tensor implements TensorNode {
     }
     return Tensor.of<ReduceAttrs>('reduce', [this], { kind, axes: list, keep })
   }
-  sum(axes?: readonly number[] | number, keep?: boolean): Tensor { return this.reduce('sum', axes, keep) }
-  mean(axes?: readonly number[] | number, keep?: boolean): Tensor { return this.reduce('mean', axes, keep) }
-  max(axes?: readonly number[] | number, keep?: boolean): Tensor { return this.reduce('max', axes, keep) }
+  sum(axes?: readonly number[] | number, keep?: boolean): Tensor {
+    return this.reduce('sum', axes, keep)
+  }
+  mean(axes?: readonly number[] | number, keep?: boolean): Tensor {
+    return this.reduce('mean', axes, keep)
+  }
+  max(axes?: readonly number[] | number, keep?: boolean): Tensor {
+    return this.reduce('max', axes, keep)
+  }
 
-  softmax(): Tensor { return Tensor.of('softmax', [this], {}) }
+  softmax(): Tensor {
+    return Tensor.of('softmax', [this], {})
+  }
   rmsNorm(weight: Tensor | undefined, eps: number): Tensor {
     return Tensor.of<NormAttrs>('norm', weight ? [this, weight] : [this], { kind: 'rms', eps, weight: weight !== undefined, bias: false })
   }
@@ -137,8 +191,12 @@ export class Tensor implements TensorNode {
     return known
   }
   /** The rows of this table that `ids` name. */
-  gather(ids: Tensor): Tensor { return Tensor.of('gather', [this, ids], {}) }
-  rope(positions: Tensor, freqs: Tensor, attrs: RopeAttrs): Tensor { return Tensor.of('rope', [this, positions, freqs], attrs) }
+  gather(ids: Tensor): Tensor {
+    return Tensor.of('gather', [this, ids], {})
+  }
+  rope(positions: Tensor, freqs: Tensor, attrs: RopeAttrs): Tensor {
+    return Tensor.of('rope', [this, positions, freqs], attrs)
+  }
   /** This cache [heads, capacity, dim] after writing `x` [n, heads * dim] at `positions` [n], in place. */
   cacheWrite(x: Tensor, positions: Tensor): Tensor {
     return Tensor.of('cacheWrite', [this, x, positions], { heads: this.shape[0] ?? 1 })
@@ -148,9 +206,15 @@ export class Tensor implements TensorNode {
     return Tensor.of('attention', [this, keys, values, positions], attrs)
   }
   /** Index of the largest element of each row. */
-  argmax(): Tensor { return Tensor.of('argmax', [this], {}) }
+  argmax(): Tensor {
+    return Tensor.of('argmax', [this], {})
+  }
   /** Ids, then value bits, of the k largest. */
-  topk(k: number): Tensor { return Tensor.of('topk', [this], { k }) }
+  topk(k: number): Tensor {
+    return Tensor.of('topk', [this], { k })
+  }
   /** Adds to every element of a u32 tensor, in place. */
-  advance(by: number): Tensor { return Tensor.of('advance', [this], { by }) }
+  advance(by: number): Tensor {
+    return Tensor.of('advance', [this], { by })
+  }
 }

@@ -129,7 +129,7 @@ export class Cursor {
 
   /** Fills `into` with the next bytes, however many windows that takes. */
   async takeBytes(into: Uint8Array): Promise<void> {
-    for (let done = 0; done < into.length; ) {
+    for (let done = 0; done < into.length;) {
       if (this.left === 0) await this.load(1)
       const count = Math.min(this.left, into.length - done)
       const start = this.#advance(count)

@@ -39,7 +39,9 @@ const MAX_ALIGNMENT = 1 << 20
 const encoder = new TextEncoder()
 
 export function encodeHeader(
-  version: 2 | 3, metadata: Iterable<readonly [string, MetaValue]>, tensors: readonly TensorPlan[],
+  version: 2 | 3,
+  metadata: Iterable<readonly [string, MetaValue]>,
+  tensors: readonly TensorPlan[],
 ): EncodedHeader {
   const entries = unique([...metadata], ([key]) => key, 'key')
   unique(tensors, ({ name }) => name, 'tensor')
@@ -89,11 +91,16 @@ function alignmentOf(entries: readonly (readonly [string, MetaValue])[]): number
 function writeValue(out: ByteWriter, key: string, meta: MetaValue): void {
   out.u32(META_TYPES[meta.type].id)
   switch (meta.type) {
-    case 'array': return writeArray(out, key, meta, 1)
-    case 'string': return out.text(meta.value, LIMITS.text, key)
-    case 'bool': return out.integer(meta.value ? 1n : 0n, 1)
-    case 'f32': return out.float(meta.value, 4)
-    case 'f64': return out.float(meta.value, 8)
+    case 'array':
+      return writeArray(out, key, meta, 1)
+    case 'string':
+      return out.text(meta.value, LIMITS.text, key)
+    case 'bool':
+      return out.integer(meta.value ? 1n : 0n, 1)
+    case 'f32':
+      return out.float(meta.value, 4)
+    case 'f64':
+      return out.float(meta.value, 8)
     default: {
       const { type, value } = meta
       const [least, most] = RANGES[type]
@@ -111,10 +118,17 @@ function writeArray(out: ByteWriter, key: string, { of, value }: MetaArray, dept
   out.u32(META_TYPES[of].id)
   out.u64(value.length)
   switch (of) {
-    case 'string': for (const text of value) out.text(text, LIMITS.text, key); break
-    case 'bool': for (const flag of value) out.integer(flag ? 1n : 0n, 1); break
-    case 'array': for (const inner of value) writeArray(out, key, inner, depth + 1); break
-    default: out.raw(new Uint8Array(value.buffer, value.byteOffset, value.byteLength))
+    case 'string':
+      for (const text of value) out.text(text, LIMITS.text, key)
+      break
+    case 'bool':
+      for (const flag of value) out.integer(flag ? 1n : 0n, 1)
+      break
+    case 'array':
+      for (const inner of value) writeArray(out, key, inner, depth + 1)
+      break
+    default:
+      out.raw(new Uint8Array(value.buffer, value.byteOffset, value.byteLength))
   }
 }
 

@@ -6,8 +6,16 @@ import { IngotError } from '../base/error.ts'
 import { GGML_TYPES, ggmlTypeById, tensorBytes, tensorElements, type GgmlType } from '../quant/type.ts'
 import { badFile, Cursor } from './gguf-cursor.ts'
 import {
-  isNumberType, LIMITS, META_TYPES, metaTypeById, NUMBER_ARRAYS, type MetaArray, type Metadata, type MetaType,
-  type MetaValue, type NumberType,
+  isNumberType,
+  LIMITS,
+  META_TYPES,
+  metaTypeById,
+  NUMBER_ARRAYS,
+  type MetaArray,
+  type Metadata,
+  type MetaType,
+  type MetaValue,
+  type NumberType,
 } from './gguf-meta.ts'
 import type { ByteSource } from './source.ts'
 
@@ -94,17 +102,28 @@ async function readValue(cursor: Cursor, key: string): Promise<MetaValue> {
   const { bytes } = META_TYPES[type]
   if (cursor.left < bytes) await cursor.load(bytes)
   switch (type) {
-    case 'u8': return { type, value: cursor.takeU8() }
-    case 'i8': return { type, value: cursor.takeI8() }
-    case 'u16': return { type, value: cursor.takeU16() }
-    case 'i16': return { type, value: cursor.takeI16() }
-    case 'u32': return { type, value: cursor.takeU32() }
-    case 'i32': return { type, value: cursor.takeI32() }
-    case 'f32': return { type, value: cursor.takeF32() }
-    case 'f64': return { type, value: cursor.takeF64() }
-    case 'u64': return { type, value: cursor.takeU64() }
-    case 'i64': return { type, value: cursor.takeI64() }
-    case 'bool': return { type, value: readBool(cursor.takeU8(), cursor, key) }
+    case 'u8':
+      return { type, value: cursor.takeU8() }
+    case 'i8':
+      return { type, value: cursor.takeI8() }
+    case 'u16':
+      return { type, value: cursor.takeU16() }
+    case 'i16':
+      return { type, value: cursor.takeI16() }
+    case 'u32':
+      return { type, value: cursor.takeU32() }
+    case 'i32':
+      return { type, value: cursor.takeI32() }
+    case 'f32':
+      return { type, value: cursor.takeF32() }
+    case 'f64':
+      return { type, value: cursor.takeF64() }
+    case 'u64':
+      return { type, value: cursor.takeU64() }
+    case 'i64':
+      return { type, value: cursor.takeI64() }
+    case 'bool':
+      return { type, value: readBool(cursor.takeU8(), cursor, key) }
   }
 }
 
@@ -159,7 +178,9 @@ function readAlignment(metadata: Metadata, file: ByteSource): number {
   const { value } = meta
   if (meta.type === 'u32' && typeof value === 'number' && value > 0 && Number.isInteger(Math.log2(value))) return value
   throw new IngotError('bad-file', `general.alignment is wrong (in the metadata of ${file.name})`, {
-    op: 'gguf', got: meta.type === 'array' ? 'an array' : `${meta.type} ${value}`, wanted: 'a u32 that is a power of two',
+    op: 'gguf',
+    got: meta.type === 'array' ? 'an array' : `${meta.type} ${value}`,
+    wanted: 'a u32 that is a power of two',
   })
 }
 
@@ -194,7 +215,10 @@ async function readEntry(cursor: Cursor, index: number): Promise<Entry> {
 }
 
 function measure(
-  type: GgmlType, dims: readonly number[], label: string, cursor: Cursor,
+  type: GgmlType,
+  dims: readonly number[],
+  label: string,
+  cursor: Cursor,
 ): { readonly elements: number; readonly bytes: number } {
   try {
     return { elements: tensorElements(dims), bytes: tensorBytes(type, dims) }
@@ -206,9 +230,7 @@ function measure(
 }
 
 /** Turns relative offsets into absolute ones, and checks that every tensor is inside the file and has it to itself. */
-function place(
-  entries: ReadonlyMap<string, Entry>, start: number, alignment: number, file: ByteSource,
-): ReadonlyMap<string, GgufTensor> {
+function place(entries: ReadonlyMap<string, Entry>, start: number, alignment: number, file: ByteSource): ReadonlyMap<string, GgufTensor> {
   const tensors = new Map<string, GgufTensor>()
   for (const { name, type, dims, elements, bytes, offset, position } of entries.values()) {
     const label = `the tensor ${quote(name)}`

@@ -43,9 +43,7 @@ export interface WriteOptions {
 }
 
 /** Writes a model to a path or a sink; gives the bytes written. */
-export async function writeGguf(
-  target: string | ByteSink, model: GgufToWrite, options: WriteOptions = {},
-): Promise<number> {
+export async function writeGguf(target: string | ByteSink, model: GgufToWrite, options: WriteOptions = {}): Promise<number> {
   // Encoded first: what is wrong with the plan shows before a file is made.
   const header = encodeHeader(model.version ?? 3, model.metadata, model.tensors)
   const sink = typeof target === 'string' ? await openFileSink(target) : target
@@ -108,7 +106,7 @@ export async function openFileSink(path: string): Promise<ByteSink> {
   return {
     async write(bytes) {
       try {
-        for (let done = 0; done < bytes.length; ) {
+        for (let done = 0; done < bytes.length;) {
           done += (await file.write(bytes, done, Math.min(bytes.length - done, MAX_WRITE))).bytesWritten
         }
       } catch (cause) {

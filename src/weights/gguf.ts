@@ -29,9 +29,7 @@ interface Part extends GgufHeader {
 /**
  * Opens a model by path (any part of a split one opens them all), from one source, or from the sources of all parts.
  */
-export async function openGguf(
-  from: string | ByteSource | readonly (string | ByteSource)[], options: OpenGgufOptions = {},
-): Promise<Gguf> {
+export async function openGguf(from: string | ByteSource | readonly (string | ByteSource)[], options: OpenGgufOptions = {}): Promise<Gguf> {
   const opened: ByteSource[] = []
   const open = async (item: string | ByteSource): Promise<Part> => {
     const file = typeof item === 'string' ? await openFile(item) : item
@@ -98,7 +96,9 @@ function siblings(part: Part, count: number): string[] {
   if (match === null) {
     const what = `${part.file.name} is one part of ${count}, and the others cannot be found by its name`
     throw new IngotError('bad-file', what, {
-      op: 'gguf', wanted: `name-00001-of-${pad(count)}.gguf`, hint: 'name the file so, or open all parts together',
+      op: 'gguf',
+      wanted: `name-00001-of-${pad(count)}.gguf`,
+      hint: 'name the file so, or open all parts together',
     })
   }
   const [, stem, own, of] = match

@@ -18,7 +18,9 @@ export async function openUrl(url: string | URL, options: UrlOptions = {}): Prom
   const size = totalOf(first)
   if (size === undefined) {
     throw new IngotError('unsupported', `${name} does not say its size`, {
-      op: 'open', got: `content-range: ${first.headers.get('content-range') ?? 'none'}`, hint: 'download the file first',
+      op: 'open',
+      got: `content-range: ${first.headers.get('content-range') ?? 'none'}`,
+      hint: 'download the file first',
     })
   }
   let closed = false
@@ -53,7 +55,7 @@ export async function openUrl(url: string | URL, options: UrlOptions = {}): Prom
 async function fill(out: Uint8Array, response: Response, name: string, offset: number): Promise<void> {
   let done = 0
   try {
-    for (const reader = response.body?.getReader(); reader !== undefined; ) {
+    for (const reader = response.body?.getReader(); reader !== undefined;) {
       const { value } = await reader.read()
       if (value === undefined) break
       if (value.length > out.length - done) {

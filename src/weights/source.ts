@@ -110,13 +110,13 @@ export async function openFile(path: string): Promise<ByteSource> {
 }
 
 /** Checks a range before anything is allocated, and gives the array to fill. */
-export function prepareRead(
-  source: Pick<ByteSource, 'size' | 'name'>, offset: number, length: number, into?: Uint8Array,
-): Uint8Array {
+export function prepareRead(source: Pick<ByteSource, 'size' | 'name'>, offset: number, length: number, into?: Uint8Array): Uint8Array {
   const whole = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0
   if (!whole || offset > source.size - length) {
     throw new IngotError('out-of-range', `read past the end of ${source.name}`, {
-      op: 'read', got: `${length} bytes at ${offset}`, wanted: `at most ${source.size} bytes in all`,
+      op: 'read',
+      got: `${length} bytes at ${offset}`,
+      wanted: `at most ${source.size} bytes in all`,
     })
   }
   if (into === undefined) return allocate(length, source.name)
@@ -144,6 +144,9 @@ export function closedError(name: string): IngotError {
 /** The bytes ended before the size that was announced. */
 export function shortRead(name: string, offset: number, got: number, wanted: number): IngotError {
   return new IngotError('bad-file', `${name} ended early while reading at byte ${offset}`, {
-    op: 'read', got: `${got} bytes`, wanted, hint: 'was it changed while open?',
+    op: 'read',
+    got: `${got} bytes`,
+    wanted,
+    hint: 'was it changed while open?',
   })
 }

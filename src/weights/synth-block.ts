@@ -13,14 +13,19 @@ type PutScales = (out: Uint8Array, at: number, spread: number) => void
 const deviation = (n: number): number => Math.sqrt((n * n - 1) / 12)
 
 /** One half scales everything: `size` is the deviation of the values when it is 1. */
-const oneHalf = (offset: number, size: number): PutScales => (out, at, spread) => putHalf(out, at + offset, spread / size)
+const oneHalf =
+  (offset: number, size: number): PutScales =>
+  (out, at, spread) =>
+    putHalf(out, at + offset, spread / size)
 
 /** A scale and a minimum, halves side by side: the values lie evenly around zero. `unit` is what multiplies both. */
-const twoHalves = (offset: number, levels: number, unit: number, minimum: 1 | -1): PutScales => (out, at, spread) => {
-  const d = spread / (deviation(levels) * unit)
-  putHalf(out, at + offset, d)
-  putHalf(out, at + offset + 2, minimum * d * (levels - 1) / 2)
-}
+const twoHalves =
+  (offset: number, levels: number, unit: number, minimum: 1 | -1): PutScales =>
+  (out, at, spread) => {
+    const d = spread / (deviation(levels) * unit)
+    putHalf(out, at + offset, d)
+    putHalf(out, at + offset + 2, (minimum * d * (levels - 1)) / 2)
+  }
 
 /** The 6-bit scales and minimums of Q4_K and Q5_K, all 32. */
 const superScales = (levels: number): PutScales => {
@@ -68,14 +73,15 @@ export function fillRandom(type: GgmlType, out: Uint8Array, spread: number, rand
   const element = ELEMENTS.find(({ name }) => name === type)
   if (element !== undefined) return fillElements(out, element.encode!(normalTable(spread)), GGML_TYPES[type].bytes, random)
   const put = SCALES[type]
-  if (put === undefined) throw new IngotError('unsupported', 'no random weights of this format', { op: 'synth', got: type, wanted: SYNTHETIC.join(', ') })
+  if (put === undefined)
+    throw new IngotError('unsupported', 'no random weights of this format', { op: 'synth', got: type, wanted: SYNTHETIC.join(', ') })
   random.fill(out)
   for (let at = 0; at < out.length; at += GGML_TYPES[type].bytes) put(out, at, spread)
 }
 
 function fillElements(out: Uint8Array, encoded: Uint8Array, bytes: number, random: RandomWords): void {
   const view = ({ buffer, byteOffset, length }: Uint8Array): Uint32Array | Uint16Array =>
-    (bytes === 4 ? new Uint32Array(buffer, byteOffset, length / 4) : new Uint16Array(buffer, byteOffset, length / 2))
+    bytes === 4 ? new Uint32Array(buffer, byteOffset, length / 4) : new Uint16Array(buffer, byteOffset, length / 2)
   const [target, table] = [view(out), view(encoded)]
   for (let i = 0; i < target.length; i++) target[i] = table[random.next() >>> 20]! // 12 bits: one of TABLE
 }

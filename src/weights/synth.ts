@@ -52,22 +52,41 @@ export async function synthesize(to: string | ByteSink, options: SynthOptions): 
 }
 
 export function checkShape({ width, layers, heads, kvHeads, hidden, vocabulary }: SynthShape): void {
-  const wrong = (what: string, got: unknown, wanted: string): IngotError => new IngotError('bad-argument', what, { op: 'synth', got, wanted })
+  const wrong = (what: string, got: unknown, wanted: string): IngotError =>
+    new IngotError('bad-argument', what, { op: 'synth', got, wanted })
   for (const size of [width, layers, heads, kvHeads, hidden, vocabulary]) {
     if (!Number.isSafeInteger(size) || size < 1) throw wrong('bad size', size, 'whole numbers from 1')
   }
-  if (width % (2 * heads) !== 0) throw wrong('the width must be an even multiple of the heads', `${width} with ${heads} heads`, 'heads of an even size')
+  if (width % (2 * heads) !== 0)
+    throw wrong('the width must be an even multiple of the heads', `${width} with ${heads} heads`, 'heads of an even size')
   if (heads % kvHeads !== 0) throw wrong('the key and value heads must divide the heads', kvHeads, `a divisor of ${heads}`)
-  if (vocabulary < LEAST_VOCABULARY) throw wrong('the vocabulary is too small', vocabulary, `at least ${LEAST_VOCABULARY}: the bytes and three more`)
+  if (vocabulary < LEAST_VOCABULARY)
+    throw wrong('the vocabulary is too small', vocabulary, `at least ${LEAST_VOCABULARY}: the bytes and three more`)
 }
 
 function tensorsOf({ width, layers, heads, kvHeads, hidden, vocabulary }: SynthShape): (readonly [string, readonly number[]])[] {
   const kv = (width / heads) * kvHeads
-  const blocks = Array.from({ length: layers }, (_, i) => ([
-    ['attn_norm', [width]], ['attn_q', [width, width]], ['attn_k', [width, kv]], ['attn_v', [width, kv]], ['attn_output', [width, width]],
-    ['ffn_norm', [width]], ['ffn_gate', [width, hidden]], ['ffn_up', [width, hidden]], ['ffn_down', [hidden, width]],
-  ] as const).map(([name, dims]) => [`blk.${i}.${name}.weight`, dims] as const))
-  return [['token_embd.weight', [width, vocabulary]], ['output_norm.weight', [width]], ['output.weight', [width, vocabulary]], ...blocks.flat()]
+  const blocks = Array.from({ length: layers }, (_, i) =>
+    (
+      [
+        ['attn_norm', [width]],
+        ['attn_q', [width, width]],
+        ['attn_k', [width, kv]],
+        ['attn_v', [width, kv]],
+        ['attn_output', [width, width]],
+        ['ffn_norm', [width]],
+        ['ffn_gate', [width, hidden]],
+        ['ffn_up', [width, hidden]],
+        ['ffn_down', [hidden, width]],
+      ] as const
+    ).map(([name, dims]) => [`blk.${i}.${name}.weight`, dims] as const),
+  )
+  return [
+    ['token_embd.weight', [width, vocabulary]],
+    ['output_norm.weight', [width]],
+    ['output.weight', [width, vocabulary]],
+    ...blocks.flat(),
+  ]
 }
 
 function fittingType(type: GgmlType, [row = 1, ...rest]: readonly number[]): GgmlType {

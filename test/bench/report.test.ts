@@ -8,10 +8,22 @@ import { readEntries, saveReport, showHistory } from '../../src/bench/history.ts
 import { type Report, findDifference, showReport, toJson } from '../../src/bench/report.ts'
 
 const report = (ours: readonly number[], more: Partial<Report> = {}): Report => ({
-  date: '2030-01-02T03:04:05.000Z', seed: 1, context: 64, busy: 0, left: ['prefill 512'],
+  date: '2030-01-02T03:04:05.000Z',
+  seed: 1,
+  context: 64,
+  busy: 0,
+  left: ['prefill 512'],
   machine: { cpu: 'Some CPU', cores: 2, memoryBytes: 1e9, system: 'linux x64', node: '20.0.0' },
   model: { path: '/some/where/tiny.gguf', name: 'tiny', bytes: 1e6, trainedContext: 256 },
-  sides: ['ingot', 'other'].map((name) => ({ name, version: '1.0.0', device: 'cpu', detail: 'x', gpu: false, settings: { prefill: { threads: 2 } }, idle: { cpuMs: 0, ms: 5000 } })),
+  sides: ['ingot', 'other'].map((name) => ({
+    name,
+    version: '1.0.0',
+    device: 'cpu',
+    detail: 'x',
+    gpu: false,
+    settings: { prefill: { threads: 2 } },
+    idle: { cpuMs: 0, ms: 5000 },
+  })),
   measures: [
     { name: 'prefill 16', unit: 'tok/s', ours, peer: [99, 100, 101] },
     { name: 'load', unit: 'ms', ours: [50, 51, 49], peer: [100, 101, 99] },
@@ -22,7 +34,9 @@ const report = (ours: readonly number[], more: Partial<Report> = {}): Report => 
 })
 
 let folder = ''
-beforeAll(async () => { folder = await mkdtemp(join(tmpdir(), 'ingot-bench-')) })
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ingot-bench-'))
+})
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const line = (text: string, start: string): string => text.split('\n').find((each) => each.startsWith(start)) ?? ''
@@ -62,14 +76,22 @@ test('a history shows before and after, of the same model and machine', async ()
   await saveReport(file, report([199, 200, 201]), { title: 'new', comment: 'twice' })
   await saveReport(file, report([1, 1, 1], { model: { path: 'other.gguf', name: 'x', bytes: 5, trainedContext: 1 } }), {})
   const entries = await readEntries(file)
-  expect(entries.map(({ title, model }) => [title, model.path])).toEqual([['old', 'tiny.gguf'], ['new', 'tiny.gguf'], [undefined, 'other.gguf']])
+  expect(entries.map(({ title, model }) => [title, model.path])).toEqual([
+    ['old', 'tiny.gguf'],
+    ['new', 'tiny.gguf'],
+    [undefined, 'other.gguf'],
+  ])
   const text = showHistory(entries)
   expect(text).toContain('before: 2030-01-02 03:04, old\nafter: 2030-01-02 03:04, new, twice')
   expect(line(text, 'prefill 16')).toMatch(/100 tok\/s.* 200 tok\/s.* 2\.00 +better; 2\.00 of the peer's$/)
   expect(text).toContain('other.gguf on cpu: 1 bench;')
 })
 
-test.each([['no JSON', 'nonsense\n'], ['other JSON', '{"a":1}\n'], ['null', 'null\n']])('a history with %s is refused, with the line', async (_, text) => {
+test.each([
+  ['no JSON', 'nonsense\n'],
+  ['other JSON', '{"a":1}\n'],
+  ['null', 'null\n'],
+])('a history with %s is refused, with the line', async (_, text) => {
   const file = join(folder, 'bad.jsonl')
   await writeFile(file, `\n${text}`)
   await expect(readEntries(file)).rejects.toMatchObject({ code: 'bad-file', facts: { got: `${file}:2` } })

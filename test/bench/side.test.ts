@@ -10,14 +10,19 @@ import { type Answers, type Settings, type Side, startChild } from '../../src/be
 import { FULL, type Workload, planWorkloads, promptFor, randomTokens } from '../../src/bench/workload.ts'
 
 let folder = ''
-beforeAll(async () => { folder = await mkdtemp(join(tmpdir(), 'ingot-bench-')) })
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ingot-bench-'))
+})
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** A side whose only wisdom is what its script does with a message. */
 async function scriptSide(body: string): Promise<Side> {
   const path = join(folder, `${body.length}.mjs`)
   const send = 'const send = (reply, id) => process.send({ ...reply, id, idle: { cpuMs: 1, ms: 10 }, cpuMs: 5 })'
-  await writeFile(path, `${send}\nprocess.on('message', ({ op, id, tokens }) => { ${body} })\nprocess.on('disconnect', () => process.exit())\n`)
+  await writeFile(
+    path,
+    `${send}\nprocess.on('message', ({ op, id, tokens }) => { ${body} })\nprocess.on('disconnect', () => process.exit())\n`,
+  )
   return startChild('script', path)
 }
 
@@ -48,9 +53,18 @@ function fakeSide(name: string, log: string[], msPerToken: (settings: Settings) 
   let settings: Settings = {}
   const info = { name, version: '1', device: 'none', detail: '', gpu: false }
   const answers: Answers = {
-    open: async (request) => { settings = request.settings; return { ms: 1, info } },
-    prefill: async ({ tokens }) => { log.push(name); return { ms: tokens.length * msPerToken(settings) } },
-    decode: async ({ count }) => { log.push(name); return { ms: count * msPerToken(settings), tokens: Array.from({ length: count }, (_, i) => i) } },
+    open: async (request) => {
+      settings = request.settings
+      return { ms: 1, info }
+    },
+    prefill: async ({ tokens }) => {
+      log.push(name)
+      return { ms: tokens.length * msPerToken(settings) }
+    },
+    decode: async ({ count }) => {
+      log.push(name)
+      return { ms: count * msPerToken(settings), tokens: Array.from({ length: count }, (_, i) => i) }
+    },
     peak: async () => ({ bytes: 1 }),
   }
   return { name, idle: { cpuMs: 0, ms: 0 }, cpuMs: 0, ask: (op, request) => answers[op](request), close: async () => {} }
@@ -64,7 +78,10 @@ test('samples are taken in turns, after two unmeasured runs of each side', async
   const sides = [fakeSide('A', log, () => 1), fakeSide('B', log, () => 2)]
   const samples = await sampleInTurns(sides, WORK, { samples: 3, sampleMs: 0, workloadMs: 1000 }, SOURCE)
   expect(log.join('')).toBe('AABBABABAB')
-  expect(samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond))).toEqual([[1000, 1000, 1000], [500, 500, 500]])
+  expect(samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond))).toEqual([
+    [1000, 1000, 1000],
+    [500, 500, 500],
+  ])
 })
 
 test('short work is repeated within a sample', async () => {

@@ -13,12 +13,14 @@ test('the median is the middle, and between two middles their mean', () => {
 })
 
 test('the median does not depend on the order, and lies among the samples', () => {
-  assert(property(samples, (values) => {
-    const middle = median(values)
-    expect(median(values.toReversed())).toBe(middle)
-    expect(middle).toBeGreaterThanOrEqual(Math.min(...values))
-    expect(middle).toBeLessThanOrEqual(Math.max(...values))
-  }))
+  assert(
+    property(samples, (values) => {
+      const middle = median(values)
+      expect(median(values.toReversed())).toBe(middle)
+      expect(middle).toBeGreaterThanOrEqual(Math.min(...values))
+      expect(middle).toBeLessThanOrEqual(Math.max(...values))
+    }),
+  )
 })
 
 test('one wild sample is not noise; a wide spread is', () => {
@@ -29,7 +31,10 @@ test('one wild sample is not noise; a wide spread is', () => {
 
 describe('a difference', () => {
   test('counts when it is larger than the noise, in the direction that is better', () => {
-    const [fast, slow] = [[129, 130, 131], [99, 100, 101]]
+    const [fast, slow] = [
+      [129, 130, 131],
+      [99, 100, 101],
+    ]
     expect(compare(fast, slow, 'more')).toMatchObject({ ratio: 1.3, verdict: 'better' })
     expect(compare(slow, fast, 'more').verdict).toBe('worse')
     expect(compare(fast, slow, 'less').verdict).toBe('worse')
@@ -46,15 +51,19 @@ describe('a difference', () => {
   })
 
   test('is the same seen from the other side', () => {
-    assert(property(samples, samples, (a, b) => {
-      const mirrored = { better: 'worse', worse: 'better', 'same within noise': 'same within noise' } as const
-      expect(compare(b, a, 'more').verdict).toBe(mirrored[compare(a, b, 'more').verdict])
-    }))
+    assert(
+      property(samples, samples, (a, b) => {
+        const mirrored = { better: 'worse', worse: 'better', 'same within noise': 'same within noise' } as const
+        expect(compare(b, a, 'more').verdict).toBe(mirrored[compare(a, b, 'more').verdict])
+      }),
+    )
   })
 
   test('from itself is none', () => {
-    assert(property(samples, (values) => {
-      expect(compare(values, values, 'more').verdict).toBe('same within noise')
-    }))
+    assert(
+      property(samples, (values) => {
+        expect(compare(values, values, 'more').verdict).toBe('same within noise')
+      }),
+    )
   })
 })

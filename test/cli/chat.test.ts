@@ -18,7 +18,9 @@ beforeAll(async () => {
   model = await load(files.model, { device: 'cpu', threads: 1, contextLength: 1024 })
 })
 afterAll(() => model.close())
-beforeEach(() => { vi.stubEnv('XDG_STATE_HOME', join(files.folder, 'state')) })
+beforeEach(() => {
+  vi.stubEnv('XDG_STATE_HOME', join(files.folder, 'state'))
+})
 
 describe('messages', () => {
   const read = (...lines: string[]): (string | undefined)[] => {
@@ -34,13 +36,20 @@ describe('messages', () => {
   })
   test('are pasted whole', () => {
     const reader = new MessageReader()
-    expect([reader.push('a', { more: true }), reader.push('b', { more: true }), reader.push('c')]).toEqual([undefined, undefined, 'a\nb\nc'])
+    expect([reader.push('a', { more: true }), reader.push('b', { more: true }), reader.push('c')]).toEqual([
+      undefined,
+      undefined,
+      'a\nb\nc',
+    ])
   })
 })
 
 test('history is kept, bounded, and for its owner only', async () => {
   const path = join(files.folder, 'deep', 'history')
-  await writeHistory(Array.from({ length: MOST_LINES + 20 }, (_, i) => `line ${i}`), path)
+  await writeHistory(
+    Array.from({ length: MOST_LINES + 20 }, (_, i) => `line ${i}`),
+    path,
+  )
   const lines = await readHistory(path)
   expect([lines.length, lines[0]]).toEqual([MOST_LINES, 'line 0'])
   if (process.platform !== 'win32') expect((await stat(path)).mode & 0o077).toBe(0)
@@ -65,7 +74,11 @@ describe('a conversation', () => {
     const chat = begin()
     await chat.command('/system dd!')
     const { text } = await chat.ask('abc', () => {})
-    expect(chat.messages).toEqual([{ role: 'system', content: 'dd!' }, { role: 'user', content: 'abc' }, { role: 'assistant', content: text }])
+    expect(chat.messages).toEqual([
+      { role: 'system', content: 'dd!' },
+      { role: 'user', content: 'abc' },
+      { role: 'assistant', content: text },
+    ])
     expect(await chat.command(`/save ${file}`)).toBe(`saved 3 messages to ${file}`)
     await chat.command('/reset')
     expect(chat.messages).toEqual([{ role: 'system', content: 'dd!' }])
@@ -94,16 +107,28 @@ describe('a conversation', () => {
 })
 
 /** A terminal of which tests see the screen and press the keys. */
-function openTerminal(maxTokens: number): { press(keys: string): void; screen(): string; until(text: string): Promise<void>; ended: Promise<void> } {
+function openTerminal(maxTokens: number): {
+  press(keys: string): void
+  screen(): string
+  until(text: string): Promise<void>
+  ended: Promise<void>
+} {
   vi.stubEnv('NO_COLOR', '1')
   const input = new PassThrough()
   let shown = ''
   const output = Object.assign(new PassThrough(), { isTTY: true, columns: 80 }) as unknown as Terminal & PassThrough
-  output.on('data', (part: Buffer) => { shown += part.toString() })
+  output.on('data', (part: Buffer) => {
+    shown += part.toString()
+  })
   const chat = new Conversation(model, { temperature: 0, ignoreEos: true, maxTokens })
   const ended = chatOnTerminal(chat, { title: 'tiny', stats: false, input, output })
   const screen = (): string => shown.replace(/\x1b\[[\d;?]*[A-Za-z]/g, '') // oxlint-disable-line no-control-regex -- escapes are what it removes
-  return { press: (keys) => input.write(keys), screen, ended, until: (text) => vi.waitFor(() => expect(screen()).toContain(text), { timeout: 8000, interval: 5 }) }
+  return {
+    press: (keys) => input.write(keys),
+    screen,
+    ended,
+    until: (text) => vi.waitFor(() => expect(screen()).toContain(text), { timeout: 8000, interval: 5 }),
+  }
 }
 
 describe('on a terminal', () => {
@@ -115,7 +140,11 @@ describe('on a terminal', () => {
     await until('answer 6 tokens')
     press('/quit\r')
     await ended
-    expect((await readFile(join(files.folder, 'state', 'ingot', 'chat-history'), 'utf8')).split('\n').slice(0, 3)).toEqual(['/quit', '/stats', 'abc'])
+    expect((await readFile(join(files.folder, 'state', 'ingot', 'chat-history'), 'utf8')).split('\n').slice(0, 3)).toEqual([
+      '/quit',
+      '/stats',
+      'abc',
+    ])
   })
 
   test('Ctrl-C stops the answer and not the program; what was typed ahead waits', async () => {

@@ -11,18 +11,28 @@ import { afterAll, beforeAll, vi } from 'vitest'
 import { main } from '../../src/cli/main.ts'
 import { tinyBytes } from '../llm/tiny-model.ts'
 
-export interface Outcome { readonly code: number; readonly stdout: string; readonly stderr: string; readonly bytes: Buffer }
+export interface Outcome {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+  readonly bytes: Buffer
+}
 
 /** Runs the command line here. One at a time: it catches what the whole process writes. */
 export async function ingot(...args: string[]): Promise<Outcome> {
   const [out, err]: [Buffer[], Buffer[]] = [[], []]
-  const into = (parts: Buffer[]) => (chunk: string | Uint8Array, ...rest: unknown[]): boolean => {
-    parts.push(Buffer.from(chunk as string))
-    const done = rest.find((each) => typeof each === 'function') as ((error?: Error) => void) | undefined
-    if (done !== undefined) queueMicrotask(done)
-    return true
-  }
-  const spies = [vi.spyOn(process.stdout, 'write').mockImplementation(into(out)), vi.spyOn(process.stderr, 'write').mockImplementation(into(err))]
+  const into =
+    (parts: Buffer[]) =>
+    (chunk: string | Uint8Array, ...rest: unknown[]): boolean => {
+      parts.push(Buffer.from(chunk as string))
+      const done = rest.find((each) => typeof each === 'function') as ((error?: Error) => void) | undefined
+      if (done !== undefined) queueMicrotask(done)
+      return true
+    }
+  const spies = [
+    vi.spyOn(process.stdout, 'write').mockImplementation(into(out)),
+    vi.spyOn(process.stderr, 'write').mockImplementation(into(err)),
+  ]
   try {
     const code = await main(args)
     return { code, bytes: Buffer.concat(out), stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() }
@@ -44,8 +54,12 @@ export function spawnIngot(...args: string[]): ChildProcessByStdio<Writable, Rea
 /** Waits for a process, with what it wrote. */
 export async function finish(child: ReturnType<typeof spawnIngot>): Promise<{ code: number | null; stdout: string; stderr: string }> {
   let [stdout, stderr] = ['', '']
-  child.stdout.on('data', (part: Buffer) => { stdout += part.toString() })
-  child.stderr.on('data', (part: Buffer) => { stderr += part.toString() })
+  child.stdout.on('data', (part: Buffer) => {
+    stdout += part.toString()
+  })
+  child.stderr.on('data', (part: Buffer) => {
+    stderr += part.toString()
+  })
   const code = await new Promise<number | null>((resolve) => child.on('close', (ended) => resolve(ended)))
   return { code, stdout, stderr }
 }

@@ -21,7 +21,10 @@ describe('doctor', () => {
     const cpu = devices.find(({ name }) => name === 'cpu')
     expect(cpu?.selfTest.passed.length).toBeGreaterThan(3)
     expect(devices.find(({ name }) => name === chosen)?.selfTest.failed).toEqual([])
-    if (cpu?.detail.startsWith('native')) expect(cpu.findings).toContainEqual(expect.objectContaining({ probe: 'f32 products', status: 'note', evidence: expect.stringMatching(/INGOT_BLAS is off/) }))
+    if (cpu?.detail.startsWith('native'))
+      expect(cpu.findings).toContainEqual(
+        expect.objectContaining({ probe: 'f32 products', status: 'note', evidence: expect.stringMatching(/INGOT_BLAS is off/) }),
+      )
     for (const { available, findings } of devices) {
       expect(findings.length).toBeGreaterThan(0)
       if (!available) expect(findings[0]).toMatchObject({ probe: 'available', status: 'warn' })
@@ -30,8 +33,9 @@ describe('doctor', () => {
 
   test('finds a device that computes wrong, and chooses another', async () => {
     const liar: DeviceLine = {
-      ...line('cpu'), name: 'liar',
-      load: async () => ({ ...await line('null').load(), name: 'liar' }),
+      ...line('cpu'),
+      name: 'liar',
+      load: async () => ({ ...(await line('null').load()), name: 'liar' }),
     }
     const broken: DeviceLine = { ...line('cpu'), name: 'broken', load: () => Promise.reject(new Error('no driver')) }
     const diagnosis = await diagnose({ devices: [broken, liar, line('reference')] })
@@ -50,13 +54,25 @@ describe('doctor', () => {
 })
 
 describe('start', () => {
-  test.skipIf(notBuilt !== undefined)(`shows a kernel in every language, and runs it${notBuilt === undefined ? '' : ` (${notBuilt})`}`, async () => {
-    const { code, stdout } = await finish(spawnIngot('start'))
-    expect(code).toBe(0)
-    for (const part of ["kernel('mandelbrot'", 'kernel void mandelbrot', '@compute', 'void ingot_mandelbrot', '@@@@', '✓ cpu', 'drew this', 'doctor']) {
-      expect(stdout).toContain(part)
-    }
-  })
+  test.skipIf(notBuilt !== undefined)(
+    `shows a kernel in every language, and runs it${notBuilt === undefined ? '' : ` (${notBuilt})`}`,
+    async () => {
+      const { code, stdout } = await finish(spawnIngot('start'))
+      expect(code).toBe(0)
+      for (const part of [
+        "kernel('mandelbrot'",
+        'kernel void mandelbrot',
+        '@compute',
+        'void ingot_mandelbrot',
+        '@@@@',
+        '✓ cpu',
+        'drew this',
+        'doctor',
+      ]) {
+        expect(stdout).toContain(part)
+      }
+    },
+  )
 })
 
 describe('--help', () => {

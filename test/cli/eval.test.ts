@@ -20,7 +20,13 @@ describe('ingot eval', () => {
     await model.evaluate(TOKENS, (logits, from) => want.set(logits, from * model.vocabulary))
     const bytes = await readFile(out)
     expect(new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length))).toEqual(want)
-    expect(JSON.parse(summary.stdout)).toMatchObject({ device: 'cpu', tokens: 4, vocabulary: model.vocabulary, bytes: want.byteLength, out })
+    expect(JSON.parse(summary.stdout)).toMatchObject({
+      device: 'cpu',
+      tokens: 4,
+      vocabulary: model.vocabulary,
+      bytes: want.byteLength,
+      out,
+    })
     expect((await ingot('eval', files.model, '--tokens', TOKENS.join(), ...CPU)).bytes.equals(bytes)).toBe(true)
   })
 
@@ -41,18 +47,31 @@ describe('ingot eval', () => {
     expect(loss).toBeCloseTo(await meanSurprise('abc abcd dd! '.repeat(12), 16), 4)
     expect(windows).toBe(Math.ceil(tokens / 15))
     const plain = await ingot('eval', files.model, '--text', text, '--ctx', '16', ...CPU)
-    expect(plain.stdout).toMatch(new RegExp(`^perplexity ${perplexity.toFixed(4)} \\(${tokens} tokens in ${windows} windows of 16, cpu, .*\\)\n$`))
+    expect(plain.stdout).toMatch(
+      new RegExp(`^perplexity ${perplexity.toFixed(4)} \\(${tokens} tokens in ${windows} windows of 16, cpu, .*\\)\n$`),
+    )
   })
 
   test('refuses a text without two tokens', async () => {
     const text = join(files.folder, 'empty.txt')
     await writeFile(text, '')
-    expect(await ingot('eval', files.model, '--text', text, ...CPU)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('too short') as string })
+    expect(await ingot('eval', files.model, '--text', text, ...CPU)).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('too short') as string,
+    })
   })
 
   test('cuts windows that begin with BOS where there is one', () => {
-    expect(cutWindows([5, 6, 7, 8, 9], 3, [1])).toEqual([[1, 5, 6], [1, 7, 8], [1, 9]])
-    expect(cutWindows([5, 6, 7, 8, 9], 2, [])).toEqual([[5, 6], [7, 8]])
+    expect(cutWindows([5, 6, 7, 8, 9], 3, [1])).toEqual([
+      [1, 5, 6],
+      [1, 7, 8],
+      [1, 9],
+    ])
+    expect(cutWindows([5, 6, 7, 8, 9], 2, [])).toEqual([
+      [5, 6],
+      [7, 8],
+    ])
     expect(() => cutWindows([5], 4, [])).toThrow(/too short/)
     expect(() => cutWindows([5, 6], 1, [1])).toThrow(/too short/)
   })
@@ -76,7 +95,8 @@ async function meanSurprise(text: string, contextLength: number): Promise<number
 }
 
 describe('ingot compare', () => {
-  const compare = (...args: string[]) => ingot('compare', files.model, '--devices', 'cpu,reference', '--prompt-tokens', TOKENS.join(), '--steps', '1', ...args)
+  const compare = (...args: string[]) =>
+    ingot('compare', files.model, '--devices', 'cpu,reference', '--prompt-tokens', TOKENS.join(), '--steps', '1', ...args)
 
   test('says that none differs', async () => {
     const { code, stdout, stderr } = await compare()
@@ -95,10 +115,17 @@ describe('ingot compare', () => {
 
   test('speaks JSON', async () => {
     expect(JSON.parse((await compare('--json', '--all')).stdout)).toMatchObject({
-      devices: ['cpu', 'reference'], threshold: 1e-4, promptTokens: 4, compared: 14, first: null, tensors: { length: 14 },
+      devices: ['cpu', 'reference'],
+      threshold: 1e-4,
+      promptTokens: 4,
+      compared: 14,
+      first: null,
+      tensors: { length: 14 },
     })
     const differing = await compare('--json', '--threshold', '0')
     expect(differing.code).toBe(1)
-    expect(JSON.parse(differing.stdout)).toMatchObject({ first: { step: 'prompt', tensor: 'layer 0 attention', shape: [4, 64], differs: true } })
+    expect(JSON.parse(differing.stdout)).toMatchObject({
+      first: { step: 'prompt', tensor: 'layer 0 attention', shape: [4, 64], differs: true },
+    })
   })
 })

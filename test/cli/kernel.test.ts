@@ -8,7 +8,12 @@ describe('kernel', () => {
     const names = kernelRecords().map(({ name }) => name)
     const { code, stdout } = await ingot('kernel', '--list')
     expect(code).toBe(0)
-    expect(stdout.trim().split('\n').map((line) => line.split(' ')[0])).toEqual(names)
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(' ')[0]),
+    ).toEqual(names)
     const listed = JSON.parse((await ingot('kernel', '--list', '--json')).stdout) as { name: string; buffers: object[] }[]
     expect(listed.map(({ name }) => name)).toEqual(names)
     expect(listed.every(({ buffers }) => buffers.length > 0)).toBe(true)
@@ -37,9 +42,19 @@ describe('kernel', () => {
 
   test('refuses in one line', async () => {
     for (const args of [
-      ['matvek', '--emit', 'c'], [], ['matvec'], ['matvec', '--emit', 'ptx'], ['matvec', '--emit', 'c', '--format', 'q9'], ['matvec', '--emit', 'c', '--k', 'x'],
-      ['softmax', '--emit', 'c', '--format', 'q4_k'], ['matvec', '--emit', 'c', '--set', 'bias=7'], ['matvec', '--emit', 'c', '--set', 'bias'],
-      ['matvec', '--emit', 'c', '--caps', 'warp=32'], ['matvec', '--emit', 'c', '--caps', 'width=3'], ['matvec', '--list'], ['matvec', '--emit', 'c', '--json'],
+      ['matvek', '--emit', 'c'],
+      [],
+      ['matvec'],
+      ['matvec', '--emit', 'ptx'],
+      ['matvec', '--emit', 'c', '--format', 'q9'],
+      ['matvec', '--emit', 'c', '--k', 'x'],
+      ['softmax', '--emit', 'c', '--format', 'q4_k'],
+      ['matvec', '--emit', 'c', '--set', 'bias=7'],
+      ['matvec', '--emit', 'c', '--set', 'bias'],
+      ['matvec', '--emit', 'c', '--caps', 'warp=32'],
+      ['matvec', '--emit', 'c', '--caps', 'width=3'],
+      ['matvec', '--list'],
+      ['matvec', '--emit', 'c', '--json'],
     ]) {
       const { code, stdout, stderr } = await ingot('kernel', ...args)
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' })

@@ -43,6 +43,10 @@ describe.skipIf(notBuilt !== undefined)(`bin/ingot.js${notBuilt === undefined ? 
   })
 
   test('says in one line what is wrong', async () => {
-    expect(await finish(spawnIngot('run', 'no-such.gguf', '-p', 'a'))).toEqual({ code: 2, stdout: '', stderr: 'ingot: no such file: no-such.gguf\n' })
+    expect(await finish(spawnIngot('run', 'no-such.gguf', '-p', 'a'))).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'ingot: no such file: no-such.gguf\n',
+    })
   })
 })

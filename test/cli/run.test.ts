@@ -21,11 +21,21 @@ describe('ingot run', () => {
     expect(stderr).toBe('')
     expect(stdout.trimEnd().split('\n')).toHaveLength(1)
     expect(JSON.parse(stdout)).toEqual({
-      text: expect.any(String), tokens: expect.any(Array), device: 'cpu', finishReason: 'length',
+      text: expect.any(String),
+      tokens: expect.any(Array),
+      device: 'cpu',
+      finishReason: 'length',
       stats: {
-        loadMs: expect.any(Number), promptTokens: 3, cachedTokens: 0, prefillTokensPerSecond: expect.any(Number), generatedTokens: 5,
-        decodeTokensPerSecond: expect.any(Number), submissionsPerToken: 1, dispatchesPerToken: expect.any(Number),
-        bytesPerToken: expect.any(Number), fallbacks: 0,
+        loadMs: expect.any(Number),
+        promptTokens: 3,
+        cachedTokens: 0,
+        prefillTokensPerSecond: expect.any(Number),
+        generatedTokens: 5,
+        decodeTokensPerSecond: expect.any(Number),
+        submissionsPerToken: 1,
+        dispatchesPerToken: expect.any(Number),
+        bytesPerToken: expect.any(Number),
+        fallbacks: 0,
       },
     })
   })
@@ -38,8 +48,34 @@ describe('ingot run', () => {
 
   test('takes every flag of sampling', async () => {
     const flags = [
-      '--temp', '0.9', '--top-k', '20', '--top-p', '0.9', '--min-p', '0', '--typical-p', '0.8', '--repeat-penalty', '1.1', '--repeat-last-n', '-1',
-      '--presence-penalty', '0.5', '--frequency-penalty', '-0.5', '--seed', '4', '--stop', 'never', '--stop', 'ever', '--cache-type', 'f32', '--ctx', '64',
+      '--temp',
+      '0.9',
+      '--top-k',
+      '20',
+      '--top-p',
+      '0.9',
+      '--min-p',
+      '0',
+      '--typical-p',
+      '0.8',
+      '--repeat-penalty',
+      '1.1',
+      '--repeat-last-n',
+      '-1',
+      '--presence-penalty',
+      '0.5',
+      '--frequency-penalty',
+      '-0.5',
+      '--seed',
+      '4',
+      '--stop',
+      'never',
+      '--stop',
+      'ever',
+      '--cache-type',
+      'f32',
+      '--ctx',
+      '64',
     ]
     const [first, second] = [await run('-p', 'abc', '-n', '8', ...flags), await run('-p', 'abc', '-n', '8', ...flags)]
     expect(first).toMatchObject({ code: 0, stdout: second.stdout })

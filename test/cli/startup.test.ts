@@ -18,7 +18,9 @@ async function loadedBy(...args: string[]): Promise<{ ours: string[]; packages: 
   vi.unstubAllEnvs()
   const { code, stderr } = await running
   expect(code).toBe(0)
-  const reports = await Promise.all((await readdir(folder)).map(async (name) => JSON.parse(await readFile(join(folder, name), 'utf8')) as { result: { url: string }[] }))
+  const reports = await Promise.all(
+    (await readdir(folder)).map(async (name) => JSON.parse(await readFile(join(folder, name), 'utf8')) as { result: { url: string }[] }),
+  )
   await rm(folder, { recursive: true })
   const urls = reports.flatMap(({ result }) => result.map(({ url }) => url))
   const pick = (pattern: RegExp): string[] => [...new Set(urls.flatMap((url) => pattern.exec(url)?.[1] ?? []))]
@@ -44,7 +46,13 @@ describe.skipIf(notBuilt !== undefined)(`a start${notBuilt === undefined ? '' : 
     const { ours, stderr } = await run()
     if (!stderr.includes('native') || stderr.includes('as WebAssembly')) return skip('native kernels are not built for these sources')
     expect(ours).toContain('device/cpu/native-runtime.js')
-    expect(ours.filter((path) => /^(emit\/(?!wasm\/page\.js)|ir\/pass\/|ir\/interpret(\.js|\/half-table\.js)|device\/reference\/|device\/cpu\/wasm-runtime\.js)/.test(path))).toEqual([])
+    expect(
+      ours.filter((path) =>
+        /^(emit\/(?!wasm\/page\.js)|ir\/pass\/|ir\/interpret(\.js|\/half-table\.js)|device\/reference\/|device\/cpu\/wasm-runtime\.js)/.test(
+          path,
+        ),
+      ),
+    ).toEqual([])
   })
 
   test('that shows help loads no model', async () => {

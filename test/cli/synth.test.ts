@@ -17,7 +17,9 @@ const HERE: LoadOptions = { device: 'cpu', threads: 1, contextLength: 32 }
 async function logitsOf(path: string): Promise<Float32Array> {
   await using model = await load(path, HERE)
   const rows: number[] = []
-  await model.evaluate(PROMPT, (part) => { rows.push(...part) })
+  await model.evaluate(PROMPT, (part) => {
+    rows.push(...part)
+  })
   return Float32Array.from(rows)
 }
 
@@ -43,9 +45,13 @@ describe('synth', () => {
   test('refuses in one line', async () => {
     const path = join(files.folder, 'never.gguf')
     for (const args of [
-      ['synth', path, '--shape', '2b', '--type', 'q4_k'], ['synth', path, '--shape', '63,1,4,2,512,300', '--type', 'q4_k'],
-      ['synth', path, '--shape', SHAPE, '--type', 'q9'], ['synth', path, '--type', 'q4_k'], ['synth', files.model, '--shape', SHAPE, '--type', 'q4_k'],
-      ['synth', join(files.folder, 'none', 'x.gguf'), '--shape', SHAPE, '--type', 'q4_k'], ['synth', '--shape', SHAPE, '--type', 'q4_k'],
+      ['synth', path, '--shape', '2b', '--type', 'q4_k'],
+      ['synth', path, '--shape', '63,1,4,2,512,300', '--type', 'q4_k'],
+      ['synth', path, '--shape', SHAPE, '--type', 'q9'],
+      ['synth', path, '--type', 'q4_k'],
+      ['synth', files.model, '--shape', SHAPE, '--type', 'q4_k'],
+      ['synth', join(files.folder, 'none', 'x.gguf'), '--shape', SHAPE, '--type', 'q4_k'],
+      ['synth', '--shape', SHAPE, '--type', 'q4_k'],
     ]) {
       const { code, stdout, stderr } = await ingot(...args)
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' })
@@ -60,7 +66,10 @@ describe('quantize', () => {
     const source = join(files.folder, 'source.gguf')
     await ingot('synth', source, '--shape', SHAPE, '--type', 'f32', '--force')
     const want = await logitsOf(source)
-    for (const [type, limit] of [['q8_0', 2e-3], ['q4_k', 5e-2]] as const) {
+    for (const [type, limit] of [
+      ['q8_0', 2e-3],
+      ['q4_k', 5e-2],
+    ] as const) {
       const path = join(files.folder, `${type}.gguf`)
       const { code, stdout } = await ingot('quantize', source, path, '--type', type, '--output-type', 'q8_0', '--json')
       expect(code).toBe(0)
@@ -94,8 +103,12 @@ describe('quantize', () => {
     const text = join(files.folder, 'text.gguf')
     await writeFile(text, 'no model')
     for (const args of [
-      ['quantize', files.model, files.model, '-t', 'q8_0', '--force'], ['quantize', 'none.gguf', path, '-t', 'q8_0'], ['quantize', files.model, path],
-      ['quantize', files.model, path, '-t', 'q2_k'], ['quantize', files.model, text, '-t', 'q8_0'], ['quantize', files.model, '-t', 'q8_0'],
+      ['quantize', files.model, files.model, '-t', 'q8_0', '--force'],
+      ['quantize', 'none.gguf', path, '-t', 'q8_0'],
+      ['quantize', files.model, path],
+      ['quantize', files.model, path, '-t', 'q2_k'],
+      ['quantize', files.model, text, '-t', 'q8_0'],
+      ['quantize', files.model, '-t', 'q8_0'],
     ]) {
       const { code, stdout, stderr } = await ingot(...args)
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' })
@@ -111,7 +124,8 @@ describe('quantize', () => {
     await ingot('synth', source, '--shape', '1024,1,8,8,2048,2000', '--type', 'q8_0')
     const child = spawnIngot('quantize', source, join(files.folder, 'cut.gguf'), '-t', 'q6_k')
     const ended = finish(child)
-    while (!(await readdir(files.folder)).some((name) => name.startsWith('cut.gguf.'))) await new Promise((resolve) => setTimeout(resolve, 20))
+    while (!(await readdir(files.folder)).some((name) => name.startsWith('cut.gguf.')))
+      await new Promise((resolve) => setTimeout(resolve, 20))
     child.kill('SIGINT')
     expect(await ended).toMatchObject({ code: 130, stdout: '', stderr: 'ingot: interrupted; nothing was written\n' })
     expect((await readdir(files.folder)).filter((name) => name.startsWith('cut.gguf'))).toEqual([])

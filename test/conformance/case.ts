@@ -51,9 +51,17 @@ const NAN = Number.NaN
 export function classCases(): readonly Case[] {
   const floats = (...values: number[]): Float32Array => Float32Array.from(values)
   const repeat = (length: number, value: (i: number) => number): Float32Array => Float32Array.from({ length }, (_, i) => value(i))
-  const map = (op: string, values: Float32Array): Case => of('map', {
-    expr: { op, args: [{ input: 0 }] }, type: 'f32', shape: [values.length], inputs: [{ type: 'f32', strides: [1] }],
-  }, { in0: values })
+  const map = (op: string, values: Float32Array): Case =>
+    of(
+      'map',
+      {
+        expr: { op, args: [{ input: 0 }] },
+        type: 'f32',
+        shape: [values.length],
+        inputs: [{ type: 'f32', strides: [1] }],
+      },
+      { in0: values },
+    )
   const sparse = (length: number, at: Readonly<Record<number, number>>): Float32Array => repeat(length, (i) => at[i] ?? (i % 7) / 8)
   const f32 = { format: 'f32', m: 5, k: 64, bias: false }
   const norm = { kind: 'rms', rows: 1, cols: 67, eps: 1e-5, weight: false, bias: false }
@@ -68,11 +76,20 @@ export function classCases(): readonly Case[] {
     of('reduce', { kind: 'min', axes: [1], shape: [2, 67] }, { x: sparse(134, { 3: -INF, 70: INF }) }),
     of('reduce', { kind: 'sum', axes: [1], shape: [2, 67] }, { x: sparse(134, { 66: INF, 67: -INF }) }),
     of('norm', norm, { x: repeat(67, (i) => (i - 33) * 1e17) }),
-    of('argmax', { rows: 3, cols: 67 }, { x: repeat(201, (i) => (i < 67 ? -INF : i === 70 ? NAN : i === 150 || i === 160 ? INF : i % 11)) }),
+    of(
+      'argmax',
+      { rows: 3, cols: 67 },
+      { x: repeat(201, (i) => (i < 67 ? -INF : i === 70 ? NAN : i === 150 || i === 160 ? INF : i % 11)) },
+    ),
     of('topk', { cols: 193, k: 7 }, { x: repeat(193, (i) => (i % 3 === 0 ? NAN : i === 100 ? INF : i % 5 === 0 ? -INF : i % 13)) }),
-    of('copy', { type: 'f32', shape: [4], from: { offset: 0, strides: [1], size: 4 }, to: { offset: 0, strides: [1], size: 4 } }, {
-      x: floats(INF, -INF, 3e38, 1), y: floats(0, 0, 0, 0),
-    }),
+    of(
+      'copy',
+      { type: 'f32', shape: [4], from: { offset: 0, strides: [1], size: 4 }, to: { offset: 0, strides: [1], size: 4 } },
+      {
+        x: floats(INF, -INF, 3e38, 1),
+        y: floats(0, 0, 0, 0),
+      },
+    ),
     of('gather', { format: 'f16', rows: 1, cols: 5, tableRows: 1 }, { table: floats(INF, -INF, 65504, 0, -1), ids: Uint32Array.of(0) }),
     of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, { x: floats(65504, -65504, 1e-7, 0) }),
     of('matvec', { ...f32, n: 1 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(64, () => 1) }),
@@ -120,5 +137,8 @@ function oneInput(shape: BufferShape, chosen: NumberArray | undefined, random: (
   }
   // bf16: the upper halves of f32
   const words = new Uint32Array(Float32Array.from(plain).buffer)
-  return { device: new Uint8Array(Uint16Array.from(words, (bits) => bits >>> 16).buffer), oracle: new Float32Array(words.map((bits) => bits & 0xffff0000).buffer) }
+  return {
+    device: new Uint8Array(Uint16Array.from(words, (bits) => bits >>> 16).buffer),
+    oracle: new Float32Array(words.map((bits) => bits & 0xffff0000).buffer),
+  }
 }

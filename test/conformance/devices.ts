@@ -22,13 +22,13 @@ export interface DeviceLine {
 }
 
 export const DEVICES = {
-  'reference': { open: async () => openReference() },
-  'null': { open: async () => openNull(), runs: false },
+  reference: { open: async () => openReference() },
+  null: { open: async () => openNull(), runs: false },
   'null with 8x8 tiles': { open: async () => openNull({ subgroup: 32, tiles: true, f16: true }), runs: false },
-  'cpu': { open: () => openCpu({ level: 'wasm' }) },
+  cpu: { open: () => openCpu({ level: 'wasm' }) },
   'cpu on one thread': { open: () => openCpu({ threads: 1, level: 'wasm' }) },
-  'metal': { open: () => metal.open(), missing: missingMetal },
-  'webgpu': { open: () => webgpu.open(), missing: missingGpu },
+  metal: { open: () => metal.open(), missing: missingMetal },
+  webgpu: { open: () => webgpu.open(), missing: missingGpu },
 } as const satisfies Record<string, DeviceLine>
 
 /** The cpu device with all kernels of the suite compiled for one instruction set. Kernels that are not in it would run as WASM. */

@@ -42,12 +42,14 @@ export function testConformance(name: string, { open, runs = true, missing }: De
 
 /** One line for every case that went wrong. All pipelines are asked for at once, since compiling may take several threads. */
 async function failuresOf(device: Device, cases: readonly Case[], runs: boolean): Promise<string[]> {
-  const compiled = cases.flatMap(({ record, params }) => record.work(device.caps, params).launches.map(({ kernel }) => device.compile(kernel)))
+  const compiled = cases.flatMap(({ record, params }) =>
+    record.work(device.caps, params).launches.map(({ kernel }) => device.compile(kernel)),
+  )
   await Promise.allSettled(compiled) // what fails here fails again below, under its name
   const failures: string[] = []
   for (const each of cases) {
     try {
-      failures.push(...await differencesOf(device, each, runs))
+      failures.push(...(await differencesOf(device, each, runs)))
     } catch (error) {
       failures.push(`${nameOf(each)}: ${String(error)}`)
     }
@@ -62,14 +64,18 @@ async function differencesOf(device: Device, each: Case, runs: boolean): Promise
   if (!runs) return []
   const tolerance = record.name === 'matmul' && device.caps.tiles ? TILES_TOLERANCE : record.tolerance
   return Object.entries(record.define(inputs.oracle, params)).flatMap(([name, want]) => {
-    const difference = findDifference(got[name], want, tolerance) ?? (EXACT.includes(record.name) ? findOtherBits(got[name]!, want) : undefined)
+    const difference =
+      findDifference(got[name], want, tolerance) ?? (EXACT.includes(record.name) ? findOtherBits(got[name]!, want) : undefined)
     return difference === undefined ? [] : [`${nameOf(each)}: ${name}: ${difference}`]
   })
 }
 
 /** -0 and 0 are equal numbers and different bits. */
 function findOtherBits(got: NumberArray, want: NumberArray): string | undefined {
-  const [a, b] = [got, want].map(({ buffer, byteOffset, length }) => new Uint32Array(buffer, byteOffset, length)) as [Uint32Array, Uint32Array]
+  const [a, b] = [got, want].map(({ buffer, byteOffset, length }) => new Uint32Array(buffer, byteOffset, length)) as [
+    Uint32Array,
+    Uint32Array,
+  ]
   const at = a.findIndex((bits, index) => bits !== b[index])
   return at < 0 ? undefined : `element ${at} has bits ${a[at]!.toString(16)} instead of ${b[at]!.toString(16)}`
 }

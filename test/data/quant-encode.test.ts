@@ -7,15 +7,19 @@ import { FORMATS } from '../../src/quant/index.ts'
 import { decodeValues, rmse } from '../quant/decode.ts'
 import { dataFolder } from './folder.ts'
 
-interface Index { readonly types: Readonly<Record<string, { readonly cases: Readonly<Record<string, { readonly rmse: number }>> }>> }
+interface Index {
+  readonly types: Readonly<Record<string, { readonly cases: Readonly<Record<string, { readonly rmse: number }>> }>>
+}
 
 const folder = join(dataFolder, 'quant')
 const missing = existsSync(join(folder, 'index.json')) ? undefined : `no ${folder}`
-const index: Index = missing === undefined ? JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')) as Index : { types: {} }
+const index: Index = missing === undefined ? (JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')) as Index) : { types: {} }
 const EXACT = ['f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4']
 
 describe('encoding matches ggml', () => {
-  test.skipIf(missing !== undefined)(`data present (${missing ?? folder})`, () => expect(Object.keys(index.types).length).toBeGreaterThan(0))
+  test.skipIf(missing !== undefined)(`data present (${missing ?? folder})`, () =>
+    expect(Object.keys(index.types).length).toBeGreaterThan(0),
+  )
   for (const [type, { cases }] of Object.entries(index.types)) {
     for (const [name, { rmse: known }] of Object.entries(cases)) {
       const input = join(folder, `input.${name}.f32`)

@@ -11,7 +11,10 @@ import { dataFolder } from './folder.ts'
 
 const folder = join(dataFolder, 'quant')
 const missing = existsSync(join(folder, 'index.json')) ? undefined : `no ${folder}`
-const index = missing === undefined ? JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')) as { types: Record<string, { cases: Record<string, unknown> }> } : { types: {} }
+const index =
+  missing === undefined
+    ? (JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')) as { types: Record<string, { cases: Record<string, unknown> }> })
+    : { types: {} }
 
 describe('dequantisation is exact', () => {
   test('there are blocks to decode', ({ skip }) => {
@@ -39,5 +42,7 @@ describe('dequantisation is exact', () => {
 
 /** Words, with every NaN alike: which NaN comes out is not part of a format. */
 function bitsOf(bytes: Uint8Array): number[] {
-  return Array.from(new Float32Array(bytes.slice().buffer), (value, i) => (Number.isNaN(value) ? -1 : new Uint32Array(bytes.slice(4 * i, 4 * i + 4).buffer)[0] ?? 0))
+  return Array.from(new Float32Array(bytes.slice().buffer), (value, i) =>
+    Number.isNaN(value) ? -1 : (new Uint32Array(bytes.slice(4 * i, 4 * i + 4).buffer)[0] ?? 0),
+  )
 }

@@ -9,7 +9,12 @@ import { createTemplate, type ChatMessage } from '../../src/llm/template.ts'
 const folder = join(process.env['INGOT_DATA'] ?? '../shared/data', 'templates')
 const present = existsSync(join(folder, 'index.json'))
 
-interface Case { readonly template: string; readonly context: string; readonly golden?: string; readonly error?: string }
+interface Case {
+  readonly template: string
+  readonly context: string
+  readonly golden?: string
+  readonly error?: string
+}
 interface Context extends Record<string, unknown> {
   readonly messages: ChatMessage[]
   readonly add_generation_prompt: boolean
@@ -17,7 +22,9 @@ interface Context extends Record<string, unknown> {
   readonly eos_token: string
   readonly tools?: unknown[]
 }
-interface ToolCall { readonly function: { arguments: unknown } }
+interface ToolCall {
+  readonly function: { arguments: unknown }
+}
 
 const read = (...path: string[]): string => readFileSync(join(folder, ...path), 'utf8')
 
@@ -40,8 +47,7 @@ describe.skipIf(!present)('templates of the data folder', () => {
     const { messages, tools, add_generation_prompt, bos_token, eos_token, ...variables } = readContext(context)
     const { render } = createTemplate(read('jinja', `${template}.jinja`), { bosToken: bos_token, eosToken: eos_token })
     const now = new Date(index.now)
-    const run = (): string =>
-      render(messages, { addGenerationPrompt: add_generation_prompt, ...(tools && { tools }), now, variables })
+    const run = (): string => render(messages, { addGenerationPrompt: add_generation_prompt, ...(tools && { tools }), now, variables })
     if (golden !== undefined) return expect(run()).toBe(read('goldens', golden))
     try {
       run()

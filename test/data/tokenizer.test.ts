@@ -19,15 +19,19 @@ function readCases(path: string): readonly { text: string; ids: number[] }[] {
 }
 
 describe.skipIf(files.length === 0)('vocabularies of the data folder', () => {
-  test.each(files)('%s', async (file) => {
-    const path = join(folder, file)
-    await using gguf = await openGguf(path)
-    const tokenizer = createTokenizer(gguf.metadata)
-    for (const { text, ids } of readCases(path)) {
-      expect({ text, ids: tokenizer.encode(text) }).toEqual({ text, ids })
-      if (tokenizer.kind !== 'wordpiece') expect(tokenizer.decode(ids)).toBe(text)
-      const stream = tokenizer.stream()
-      expect(ids.map((id) => stream.push(id)).join('') + stream.flush()).toBe(tokenizer.decode(ids))
-    }
-  }, 30_000)
+  test.each(files)(
+    '%s',
+    async (file) => {
+      const path = join(folder, file)
+      await using gguf = await openGguf(path)
+      const tokenizer = createTokenizer(gguf.metadata)
+      for (const { text, ids } of readCases(path)) {
+        expect({ text, ids: tokenizer.encode(text) }).toEqual({ text, ids })
+        if (tokenizer.kind !== 'wordpiece') expect(tokenizer.decode(ids)).toBe(text)
+        const stream = tokenizer.stream()
+        expect(ids.map((id) => stream.push(id)).join('') + stream.flush()).toBe(tokenizer.decode(ids))
+      }
+    },
+    30_000,
+  )
 })

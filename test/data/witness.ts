@@ -35,16 +35,18 @@ const folder = join(dataFolder, 'models')
 /** Paths of the models that have results, without the ending. */
 const models = existsSync(folder)
   ? readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith(RESULTS) && existsSync(join(folder, path.replace(RESULTS, '.gguf'))))
-    .map((path) => join(folder, path.slice(0, -RESULTS.length)))
-    .sort()
+      .filter((path) => path.endsWith(RESULTS) && existsSync(join(folder, path.replace(RESULTS, '.gguf'))))
+      .map((path) => join(folder, path.slice(0, -RESULTS.length)))
+      .sort()
   : []
 
 export function testModels({ name, missing, ...limits }: WitnessDevice): void {
   const reason = missing ?? (models.length === 0 ? 'no models with results in the data folder' : undefined)
   describe.skipIf(reason !== undefined)(`models of the data folder on ${name}${reason === undefined ? '' : `: ${reason}`}`, () => {
     let device: Device
-    beforeAll(async () => { ({ device } = await open(name)) })
+    beforeAll(async () => {
+      ;({ device } = await open(name))
+    })
     afterAll(() => device?.close())
 
     const fitting = models.filter((path) => statSync(`${path}.gguf`).size <= (limits.mostBytes ?? Infinity))

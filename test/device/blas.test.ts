@@ -19,12 +19,18 @@ import { matmul } from '../../src/kernel/matmul.ts'
 import { floats, put, toFloats } from './kernels.ts'
 import { NATIVE_LEVELS, buildTestLibrary } from './native-library.ts'
 
-interface Shape { readonly m: number; readonly k: number; readonly n: number; readonly bias: boolean }
+interface Shape {
+  readonly m: number
+  readonly k: number
+  readonly n: number
+  readonly bias: boolean
+}
 const paramsOf = (shape: Shape) => ({ format: 'f32', ...shape })
 const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
 const caps = { ...(await openReferenceCaps()), lanes: 1 }
 const kernels = [false, true].map((bias) => matmul.work(caps, paramsOf({ m: 4, k: 4, n: 9, bias })).launches[0]!.kernel)
-const { folder, missing } = level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('blas', level, kernels)
+const { folder, missing } =
+  level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('blas', level, kernels)
 
 async function openReferenceCaps(): Promise<Device['caps']> {
   await using device = await openCpu({ level: 'wasm', threads: 1 })
@@ -48,7 +54,8 @@ const threaded = plainBlas('threaded', ...like('OpenBLAS 9.9 MAX_THREADS=2', 1))
 const openmp = plainBlas('openmp', ...like('OpenBLAS 9.9 MAX_THREADS=64', 2))
 const wrong = plainBlas('wrong', '-DWRONG')
 
-const open = (threads: number, blas: BlasOptions): Promise<Device> => openCpu({ threads, blas, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
+const open = (threads: number, blas: BlasOptions): Promise<Device> =>
+  openCpu({ threads, blas, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
 const valuesOf = (count: number, seed: number): Float32Array => Float32Array.from({ length: count }, (_, i) => Math.sin(i * 1.7 + seed))
 
 /** What is wrong with a product that a device computes, guards included. */
@@ -61,10 +68,18 @@ async function check(device: Device, { m, k, n, bias }: Shape): Promise<string |
 /** Verdicts in memory. */
 function memoryStore(): VerdictStore & { readonly all: Map<string, Verdict> } {
   const all = new Map<string, Verdict>()
-  return { all, get: async (key) => all.get(key), set: async (key, verdict) => { all.set(key, verdict) } }
+  return {
+    all,
+    get: async (key) => all.get(key),
+    set: async (key, verdict) => {
+      all.set(key, verdict)
+    },
+  }
 }
 
-beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
+beforeEach(({ skip }) => {
+  if (missing !== undefined) skip(missing)
+})
 
 describe('a BLAS library', () => {
   it('is not there, is not one, or cannot be used: and says so', async () => {
@@ -103,21 +118,42 @@ describe('a BLAS library', () => {
 })
 
 const system = missing === undefined ? (await findBlas('')).blas : undefined
-const libraries = [['one with its own threads', plain], ['one that is called by ours', threaded], ['OpenMP', openmp], ['the system\'s', system?.path]] as const
+const libraries = [
+  ['one with its own threads', plain],
+  ['one that is called by ours', threaded],
+  ['OpenMP', openmp],
+  ["the system's", system?.path],
+] as const
 
 describe.each(libraries)('products by %s', (_, library) => {
   const devices: Device[] = []
-  beforeEach(({ skip }) => { if (library === undefined) skip('no BLAS library is installed') })
-  beforeAll(async () => {
-    if (missing === undefined && library !== undefined) devices.push(...await Promise.all([1, 2, 3].map((threads) => open(threads, { library, always: true }))))
+  beforeEach(({ skip }) => {
+    if (library === undefined) skip('no BLAS library is installed')
   })
-  afterAll(async () => { for (const device of devices) await device.close() })
+  beforeAll(async () => {
+    if (missing === undefined && library !== undefined)
+      devices.push(...(await Promise.all([1, 2, 3].map((threads) => open(threads, { library, always: true })))))
+  })
+  afterAll(async () => {
+    for (const device of devices) await device.close()
+  })
 
   it('are right for any size', async () => {
     const side = integer({ min: 1, max: 70 })
-    await assert(asyncProperty(record({ m: side, k: side, n: side, bias: boolean() }), async (shape) => {
-      for (const device of devices) expect(await check(device, shape)).toBeUndefined()
-    }), { numRuns: 40, examples: [[{ m: 1, k: 1, n: 1, bias: true }], [{ m: 1, k: 67, n: 1, bias: false }], [{ m: 200, k: 3, n: 1, bias: true }], [{ m: 1, k: 3, n: 200, bias: true }]] })
+    await assert(
+      asyncProperty(record({ m: side, k: side, n: side, bias: boolean() }), async (shape) => {
+        for (const device of devices) expect(await check(device, shape)).toBeUndefined()
+      }),
+      {
+        numRuns: 40,
+        examples: [
+          [{ m: 1, k: 1, n: 1, bias: true }],
+          [{ m: 1, k: 67, n: 1, bias: false }],
+          [{ m: 200, k: 3, n: 1, bias: true }],
+          [{ m: 1, k: 3, n: 200, bias: true }],
+        ],
+      },
+    )
   })
 
   it('are the same every time', async () => {
@@ -131,15 +167,29 @@ describe.each(libraries)('products by %s', (_, library) => {
 
   it('keep their order among other work, also when replayed', async () => {
     const device = devices[1]!
-    const { launches: [launch] } = matmul.work(device.caps, paramsOf({ m: 2, k: 2, n: 1, bias: false }))
+    const {
+      launches: [launch],
+    } = matmul.work(device.caps, paramsOf({ m: 2, k: 2, n: 1, bias: false }))
     const [x, w, y] = [put(device, [1, 1]), put(device, [1, 1, 0, 2]), device.alloc(8)]
     const multiply = {
-      kind: 'dispatch', program: await device.compile(launch!.kernel), buffers: [{ buffer: x }, { buffer: w }, { buffer: y }],
-      uniforms: packUniforms(launch!.kernel, launch!.uniforms), grid: launch!.grid,
+      kind: 'dispatch',
+      program: await device.compile(launch!.kernel),
+      buffers: [{ buffer: x }, { buffer: w }, { buffer: y }],
+      uniforms: packUniforms(launch!.kernel, launch!.uniforms),
+      grid: launch!.grid,
     } as const
-    const recording = device.record([multiply, { kind: 'copy', from: { buffer: y }, to: { buffer: x }, bytes: 8 }, { kind: 'read', from: { buffer: x }, bytes: 8 }])
+    const recording = device.record([
+      multiply,
+      { kind: 'copy', from: { buffer: y }, to: { buffer: x }, bytes: 8 },
+      { kind: 'read', from: { buffer: x }, bytes: 8 },
+    ])
     const all = await Promise.all(Array.from({ length: 4 }, () => device.submit(recording)))
-    expect(all.map(([bytes]) => toFloats(bytes!))).toEqual([[2, 2], [4, 4], [8, 8], [16, 16]])
+    expect(all.map(([bytes]) => toFloats(bytes!))).toEqual([
+      [2, 2],
+      [4, 4],
+      [8, 8],
+      [16, 16],
+    ])
     device.write(x, 0, floats(1, 0))
     expect(toFloats((await device.submit(recording))[0]!)).toEqual([1, 0])
   })
@@ -150,12 +200,14 @@ describe('the choice', () => {
 
   it('is made for classes of sizes', () => {
     const side = integer({ min: 1, max: 2 ** 20 })
-    assert(property(record({ m: side, k: side, n: side }), (size) => {
-      const { m, k, n } = measuredSize(size)
-      expect([m, k, n].every((count, i) => Number.isInteger(Math.log2(count)) && count <= [size.m, size.k, size.n][i]!)).toBe(true)
-      expect(m * k * n).toBeLessThanOrEqual(2 ** 24)
-      expect(measuredSize({ m, k, n })).toEqual({ m, k, n })
-    }))
+    assert(
+      property(record({ m: side, k: side, n: side }), (size) => {
+        const { m, k, n } = measuredSize(size)
+        expect([m, k, n].every((count, i) => Number.isInteger(Math.log2(count)) && count <= [size.m, size.k, size.n][i]!)).toBe(true)
+        expect(m * k * n).toBeLessThanOrEqual(2 ** 24)
+        expect(measuredSize({ m, k, n })).toEqual({ m, k, n })
+      }),
+    )
     expect(measuredSize({ m: 2048, k: 2048, n: 128 })).toEqual({ m: 256, k: 512, n: 128 })
   })
 
@@ -167,7 +219,10 @@ describe('the choice', () => {
     const { choices } = productsOf(device)!
     expect(choices).toEqual([{ size: '64 x 64 x 64', blas: expect.any(Boolean), why: expect.stringMatching(/^\d+\.\d times as fast$/) }])
     expect([...verdicts.all.keys()]).toEqual([expect.stringContaining(threaded)])
-    await using again = await open(2, { library: threaded, verdicts: { get: verdicts.get, set: () => Promise.reject(new Error('measured again')) } })
+    await using again = await open(2, {
+      library: threaded,
+      verdicts: { get: verdicts.get, set: () => Promise.reject(new Error('measured again')) },
+    })
     expect(await check(again, large)).toBeUndefined()
     expect(productsOf(again)!.choices).toEqual(choices)
     await using other = await open(1, { library: threaded, verdicts })
@@ -191,7 +246,11 @@ describe('the choice', () => {
 
   it('survives a store that fails or holds nonsense', async () => {
     const fails = (): Promise<never> => Promise.reject(new Error('no disk'))
-    for (const verdicts of [{ get: fails, set: fails }, { get: async () => undefined, set: fails }, { get: async () => ({ passed: ['', 'x', ': :'], failed: [] }), set: async () => {} }]) {
+    for (const verdicts of [
+      { get: fails, set: fails },
+      { get: async () => undefined, set: fails },
+      { get: async () => ({ passed: ['', 'x', ': :'], failed: [] }), set: async () => {} },
+    ]) {
       await using device = await open(2, { library: plain, verdicts })
       expect(await check(device, large)).toBeUndefined()
       expect(await check(device, large)).toBeUndefined()
@@ -214,12 +273,17 @@ describe('the choice', () => {
 
   it('leaves alone what is not a whole product', async () => {
     await using device = await open(2, { library: wrong, always: true })
-    const { launches: [launch] } = matmul.work(device.caps, paramsOf({ m: 8, k: 1, n: 1, bias: false }))
+    const {
+      launches: [launch],
+    } = matmul.work(device.caps, paramsOf({ m: 8, k: 1, n: 1, bias: false }))
     const program = await device.compile(launch!.kernel)
     const [x, w, y] = [put(device, [2]), put(device, [1, 2, 3, 4, 5, 6, 7, 8]), put(device, [9, 9, 9, 9, 9, 9, 9, 9])]
     const run = async (grid: readonly [number, number, number]): Promise<number[]> => {
       const uniforms = packUniforms(launch!.kernel, launch!.uniforms)
-      const [bytes] = await device.submit([{ kind: 'dispatch', program, buffers: [{ buffer: x }, { buffer: w }, { buffer: y }], uniforms, grid }, { kind: 'read', from: { buffer: y }, bytes: 32 }])
+      const [bytes] = await device.submit([
+        { kind: 'dispatch', program, buffers: [{ buffer: x }, { buffer: w }, { buffer: y }], uniforms, grid },
+        { kind: 'read', from: { buffer: y }, bytes: 32 },
+      ])
       return toFloats(bytes!)
     }
     expect(await run([1, 1, 1])).toEqual([2, 4, 6, 8, 9, 9, 9, 9])

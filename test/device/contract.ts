@@ -20,9 +20,15 @@ const NUMBERS = Array.from({ length: 100 }, (_, i) => i - 50)
 export function testContract(name: string, open: () => Promise<Device>, { runs = true, missing }: ContractOptions = {}): void {
   describe(`${name} keeps the rules of a device`, () => {
     let device: Device
-    beforeAll(async () => { if (missing === undefined) device = await open() })
-    beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
-    afterAll(async () => { await device?.close() })
+    beforeAll(async () => {
+      if (missing === undefined) device = await open()
+    })
+    beforeEach(({ skip }) => {
+      if (missing !== undefined) skip(missing)
+    })
+    afterAll(async () => {
+      await device?.close()
+    })
 
     describe('memory', () => {
       it('gives out handles that count on', () => {
@@ -70,7 +76,9 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
       })
 
       it('refuses more than its limit, and says the limit', async () => {
-        expect(await failure(() => device.alloc(device.caps.bufferBytes + 1))).toMatch(new RegExp(`^too-large:.*${device.caps.bufferBytes}`))
+        expect(await failure(() => device.alloc(device.caps.bufferBytes + 1))).toMatch(
+          new RegExp(`^too-large:.*${device.caps.bufferBytes}`),
+        )
       })
 
       it('refuses handles it does not know', async () => {
@@ -78,7 +86,9 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
           expect(await failure(() => device.free(handle))).toMatch(/^unknown-handle:/)
           expect(await failure(() => device.write(handle, 0, new Uint8Array(4)))).toMatch(/^unknown-handle:/)
           expect(await failure(() => device.read(handle, 0, 4))).toMatch(/^unknown-handle:/)
-          expect(await failure(() => device.submit([{ kind: 'fill', to: { buffer: handle }, bytes: 4, value: 0 }]))).toMatch(/^unknown-handle:/)
+          expect(await failure(() => device.submit([{ kind: 'fill', to: { buffer: handle }, bytes: 4, value: 0 }]))).toMatch(
+            /^unknown-handle:/,
+          )
         }
       })
 
@@ -118,10 +128,14 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
         const x = await device.load(range)
         expect((await device.read(x, 0, 4100)).slice(0, 4099)).toEqual(bytes)
         expect(await failure(() => device.write(x, 0, new Uint8Array(4)))).toMatch(/^bad-argument: .*loaded/s)
-        expect(await failure(() => device.submit([{ kind: 'fill', to: { buffer: x }, bytes: 4, value: 0 }]))).toMatch(/^bad-argument: .*loaded/s)
+        expect(await failure(() => device.submit([{ kind: 'fill', to: { buffer: x }, bytes: 4, value: 0 }]))).toMatch(
+          /^bad-argument: .*loaded/s,
+        )
         device.free(x)
         expect(await failure(() => device.load({ ...range, bytes: 0 }))).toMatch(/^bad-argument:/)
-        expect(await failure(() => device.load({ bytes: 8, read: () => Promise.reject(new IngotError('bad-file', 'gone')) }))).toMatch(/^bad-file:/)
+        expect(await failure(() => device.load({ bytes: 8, read: () => Promise.reject(new IngotError('bad-file', 'gone')) }))).toMatch(
+          /^bad-file:/,
+        )
         expect(await failure(() => device.load({ bytes: 8, read: async () => new Uint8Array(0) }))).toMatch(/^bad-file:/)
         expect(await roundTrip(device)).toEqual([1, 2, 3, 4])
       })
@@ -163,7 +177,8 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
 
       it('refuses a kernel past its limits, and says the limit', async () => {
         const most = device.caps.lanes
-        if (most > 1 && most < 1024) { // no kernel at all may have more than 1024
+        if (most > 1 && most < 1024) {
+          // no kernel at all may have more than 1024
           const wide = kernel('wide', { params: { x: buffer('f32', 'write') }, workgroup: [most, 2] }, (p, k) => p.x.set(k.lane, 1))
           expect(await failure(() => device.compile(wide))).toMatch(new RegExp(`^too-large: wide.*${most}`))
         }
@@ -212,7 +227,7 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
         const second = device.submit([command, read])
         device.free(x)
         const z = put(device, [99]) // may get the memory of x
-        const results = [...await first, ...await second].map(toFloats)
+        const results = [...(await first), ...(await second)].map(toFloats)
         expect(results).toEqual(runs ? [[10], [20]] : [[expect.any(Number)], [expect.any(Number)]])
         device.free(y)
         device.free(z)
@@ -222,7 +237,10 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
         const [x, y] = [put(device, [1]), put(device, [5])]
         const command = await scaling(device, { buffer: x }, { buffer: y }, 1, 10)
         expect(await device.submit([])).toEqual([])
-        const [got] = await device.submit([{ ...command, grid: [1, 0, 1] }, { kind: 'read', from: { buffer: y }, bytes: 4 }])
+        const [got] = await device.submit([
+          { ...command, grid: [1, 0, 1] },
+          { kind: 'read', from: { buffer: y }, bytes: 4 },
+        ])
         expect(toFloats(got!)).toEqual([5])
         device.free(x)
         device.free(y)
@@ -270,12 +288,14 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
           { kind: 'copy', from: { buffer: x }, to: { buffer: y }, bytes: 404 },
           { kind: 'fill', to: { buffer: y, offset: 400 }, bytes: 4, value: 0 },
           { kind: 'read', from: { buffer: y, offset: 200 }, bytes: 204 },
-        ] as const) expect(await failure(() => device.submit([good, command]))).toMatch(/^out-of-range: .*command 1/s)
+        ] as const)
+          expect(await failure(() => device.submit([good, command]))).toMatch(/^out-of-range: .*command 1/s)
         for (const command of [
           { kind: 'copy', from: { buffer: x }, to: { buffer: y }, bytes: 6 },
           { kind: 'copy', from: { buffer: x }, to: { buffer: x, offset: 4 }, bytes: 8 },
           { kind: 'fill', to: { buffer: y }, bytes: 4, value: 256 },
-        ] as const) expect(await failure(() => device.submit([good, command]))).toMatch(/^bad-argument: .*command 1/s)
+        ] as const)
+          expect(await failure(() => device.submit([good, command]))).toMatch(/^bad-argument: .*command 1/s)
         expect(toFloats(await device.read(y, 0, 400))).toEqual(NUMBERS) // `good` did not run either
         await device.sync()
         expect(await roundTrip(device)).toEqual([1, 2, 3, 4])
@@ -288,7 +308,8 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
       it('run many times, each one submission', async () => {
         const [x, y] = [put(device, [1]), put(device, [0])]
         const commands: Command[] = [
-          await stepping(device, { buffer: x }, 1), await scaling(device, { buffer: x }, { buffer: y }, 1, 10),
+          await stepping(device, { buffer: x }, 1),
+          await scaling(device, { buffer: x }, { buffer: y }, 1, 10),
           { kind: 'read', from: { buffer: y }, bytes: 4 },
         ]
         const recording = device.record(commands)

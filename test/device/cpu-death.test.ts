@@ -25,7 +25,8 @@ it('starts its threads anew', async () => {
   const many = Promise.allSettled(Array.from({ length: 100 }, () => device.submit([step])))
   started.at(-1)?.died('killed by a test')
   const failed = (await many).filter(({ status }) => status === 'rejected') as PromiseRejectedResult[]
-  for (const { reason } of failed) expect(reason).toMatchObject({ code: 'device-failed', message: expect.stringMatching(/killed by a test/) })
+  for (const { reason } of failed)
+    expect(reason).toMatchObject({ code: 'device-failed', message: expect.stringMatching(/killed by a test/) })
   device.write(x, 0, new Uint8Array(Float32Array.of(3).buffer))
   await device.submit([step])
   expect(toFloats(await device.read(x, 0, 4))).toEqual([7])

@@ -9,21 +9,25 @@ import { Heap, START } from '../../src/device/cpu/heap.ts'
 describe('the heap', () => {
   it('gives out aligned parts that do not overlap, and joins what comes back', () => {
     const heap = new Heap(false)
-    assert(property(array(tuple(integer({ min: 1, max: 200_000 }), boolean(), nat()), { maxLength: 60 }), (steps) => {
-      const live: { at: number; bytes: number }[] = []
-      for (const [bytes, isFree, which] of steps) {
-        if (isFree && live.length > 0) heap.free(live.splice(which % live.length, 1)[0]!.at)
-        else live.push({ at: heap.alloc(bytes), bytes })
-      }
-      live.sort((a, b) => a.at - b.at)
-      const good = live.every(({ at, bytes }, i) => at % 64 === 0 && at >= START && (live[i + 1] === undefined || at + bytes <= live[i + 1]!.at))
-      for (const { at } of live) heap.free(at)
-      // all of it in one piece again
-      const most = heap.bytes.length - START
-      const whole = heap.alloc(most)
-      heap.free(whole)
-      expect({ good, whole, most: heap.bytes.length - START }).toEqual({ good: true, whole: START, most })
-    }))
+    assert(
+      property(array(tuple(integer({ min: 1, max: 200_000 }), boolean(), nat()), { maxLength: 60 }), (steps) => {
+        const live: { at: number; bytes: number }[] = []
+        for (const [bytes, isFree, which] of steps) {
+          if (isFree && live.length > 0) heap.free(live.splice(which % live.length, 1)[0]!.at)
+          else live.push({ at: heap.alloc(bytes), bytes })
+        }
+        live.sort((a, b) => a.at - b.at)
+        const good = live.every(
+          ({ at, bytes }, i) => at % 64 === 0 && at >= START && (live[i + 1] === undefined || at + bytes <= live[i + 1]!.at),
+        )
+        for (const { at } of live) heap.free(at)
+        // all of it in one piece again
+        const most = heap.bytes.length - START
+        const whole = heap.alloc(most)
+        heap.free(whole)
+        expect({ good, whole, most: heap.bytes.length - START }).toEqual({ good: true, whole: START, most })
+      }),
+    )
   })
 
   it('grows, and refuses what it cannot have', () => {

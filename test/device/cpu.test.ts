@@ -5,4 +5,4 @@ import { detectWasm } from '../../src/emit/wasm/features.ts'
 import { testContract } from './contract.ts'
 
 testContract('cpu on two threads', () => openCpu({ threads: 2, level: 'wasm' }))
-testContract('cpu without shared memory', async () => openCpu({ features: { ...await detectWasm(), threads: false } }))
+testContract('cpu without shared memory', async () => openCpu({ features: { ...(await detectWasm()), threads: false } }))

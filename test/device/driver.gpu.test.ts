@@ -10,7 +10,10 @@ const EXPECTED = {
 /** Why this driver cannot be tested here, or nothing. */
 async function missing(): Promise<string | undefined> {
   if (process.env.INGOT_WEBGPU_MISSING !== undefined) return process.env.INGOT_WEBGPU_MISSING
-  return import('webgpu').then(() => undefined, (error: unknown) => `the webgpu package does not load: ${String(error)}`)
+  return import('webgpu').then(
+    () => undefined,
+    (error: unknown) => `the webgpu package does not load: ${String(error)}`,
+  )
 }
 
 describe('the Vulkan driver of this project', () => {

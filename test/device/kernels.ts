@@ -7,31 +7,43 @@ import { packUniforms } from '../../src/ir/kernel.ts'
 export const LANES = 32
 
 /** y[i] = x[i] * factor for i < n */
-export const scale = kernel('scale', {
-  params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), n: uniform('u32'), factor: uniform('f32') },
-  workgroup: [LANES],
-}, (p, k) => {
-  const i = k.let('i', k.globalId.x)
-  k.when(i.lt(p.n), () => p.y.set(i, p.x.at(i).mul(p.factor)))
-})
+export const scale = kernel(
+  'scale',
+  {
+    params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), n: uniform('u32'), factor: uniform('f32') },
+    workgroup: [LANES],
+  },
+  (p, k) => {
+    const i = k.let('i', k.globalId.x)
+    k.when(i.lt(p.n), () => p.y.set(i, p.x.at(i).mul(p.factor)))
+  },
+)
 
 /** x[i] = x[i] * 2 + 1 for i < n */
-export const step = kernel('step', {
-  params: { x: buffer('f32', 'readwrite'), n: uniform('u32') },
-  workgroup: [LANES],
-}, (p, k) => {
-  const i = k.let('i', k.globalId.x)
-  k.when(i.lt(p.n), () => p.x.set(i, p.x.at(i).mul(2).add(1)))
-})
+export const step = kernel(
+  'step',
+  {
+    params: { x: buffer('f32', 'readwrite'), n: uniform('u32') },
+    workgroup: [LANES],
+  },
+  (p, k) => {
+    const i = k.let('i', k.globalId.x)
+    k.when(i.lt(p.n), () => p.x.set(i, p.x.at(i).mul(2).add(1)))
+  },
+)
 
 /** c[i] = a[i] - b[i], without uniforms; needs whole workgroups */
-export const subtract = kernel('subtract', {
-  params: { a: buffer('f32', 'read'), b: buffer('f32', 'read'), c: buffer('f32', 'write') },
-  workgroup: [LANES],
-}, (p, k) => {
-  const i = k.let('i', k.globalId.x)
-  p.c.set(i, p.a.at(i).sub(p.b.at(i)))
-})
+export const subtract = kernel(
+  'subtract',
+  {
+    params: { a: buffer('f32', 'read'), b: buffer('f32', 'read'), c: buffer('f32', 'write') },
+    workgroup: [LANES],
+  },
+  (p, k) => {
+    const i = k.let('i', k.globalId.x)
+    p.c.set(i, p.a.at(i).sub(p.b.at(i)))
+  },
+)
 
 export function floats(...values: readonly number[]): Uint8Array {
   return new Uint8Array(Float32Array.from(values).buffer)

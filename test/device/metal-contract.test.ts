@@ -6,8 +6,15 @@ import { testContract } from './contract.ts'
 import { missingMetal } from './metal-soft.ts'
 
 const missing = await missingMetal()
-const open = (changes: Partial<MetalSettings> = {}) => () => openMetalDevice({ ...readSettings(), ...changes })
+const open =
+  (changes: Partial<MetalSettings> = {}) =>
+  () =>
+    openMetalDevice({ ...readSettings(), ...changes })
 
 testContract('metal', open(), { missing })
-testContract('metal without its optimisations', open({ concurrent: false, indirect: false, residency: false, tiles: false, mapped: false }), { missing })
+testContract(
+  'metal without its optimisations',
+  open({ concurrent: false, indirect: false, residency: false, tiles: false, mapped: false }),
+  { missing },
+)
 testContract('metal, one command buffer per kernel', open({ profile: true }), { missing })

@@ -30,7 +30,10 @@ function simulate(acts: readonly Act[], arena: Float32Array): number[][] {
   for (const act of acts) {
     if (act.kind === 'read') reads.push([...at(act.from)])
     else if (act.kind === 'fill') at(act.to).fill(0)
-    else if (act.kind === 'step') at(act.to).forEach((value, i, all) => { all[i] = value * 2 + 1 })
+    else if (act.kind === 'step')
+      at(act.to).forEach((value, i, all) => {
+        all[i] = value * 2 + 1
+      })
     else if (act.kind === 'copy') at(act.to).set(at(act.from))
     else if (act.kind === 'scale') at(act.to).set(at(act.from).map((value) => value * act.factor))
     else at(act.to).set(at(act.from).map((value, i) => value - at(act.other)[i]!))
@@ -39,14 +42,16 @@ function simulate(acts: readonly Act[], arena: Float32Array): number[][] {
 }
 
 async function commandsOf(device: MetalDevice, acts: readonly Act[], range: (index: number) => Range): Promise<Command[]> {
-  return Promise.all(acts.map((act): Command | Promise<Command> => {
-    if (act.kind === 'read') return { kind: 'read', from: range(act.from), bytes: 4 * SLOT }
-    if (act.kind === 'fill') return { kind: 'fill', to: range(act.to), bytes: 4 * SLOT, value: 0 }
-    if (act.kind === 'step') return stepping(device, range(act.to), SLOT)
-    if (act.kind === 'copy') return { kind: 'copy', from: range(act.from), to: range(act.to), bytes: 4 * SLOT }
-    if (act.kind === 'scale') return scaling(device, range(act.from), range(act.to), SLOT, act.factor)
-    return subtraction(device, range(act.from), range(act.other), range(act.to), SLOT)
-  }))
+  return Promise.all(
+    acts.map((act): Command | Promise<Command> => {
+      if (act.kind === 'read') return { kind: 'read', from: range(act.from), bytes: 4 * SLOT }
+      if (act.kind === 'fill') return { kind: 'fill', to: range(act.to), bytes: 4 * SLOT, value: 0 }
+      if (act.kind === 'step') return stepping(device, range(act.to), SLOT)
+      if (act.kind === 'copy') return { kind: 'copy', from: range(act.from), to: range(act.to), bytes: 4 * SLOT }
+      if (act.kind === 'scale') return scaling(device, range(act.from), range(act.to), SLOT, act.factor)
+      return subtraction(device, range(act.from), range(act.other), range(act.to), SLOT)
+    }),
+  )
 }
 
 describe.skipIf(missing !== undefined)(`metal keeps the order of commands${missing === undefined ? '' : `: ${missing}`}`, () => {
@@ -55,25 +60,28 @@ describe.skipIf(missing !== undefined)(`metal keeps the order of commands${missi
   it.each([{}, { indirect: false }, { concurrent: false }])('%j', async (changes) => {
     const device = await soft!.open(changes)
     const start = Float32Array.from({ length: SLOTS * SLOT }, (_, i) => (i % 13) - 6)
-    await fc.assert(fc.asyncProperty(fc.array(command, { minLength: 1, maxLength: 14 }), fc.boolean(), async (all, recorded) => {
-      const acts = all.filter(legal)
-      const arena = device.alloc(4 * SLOTS * SLOT)
-      device.write(arena, 0, floats(...start))
-      const commands = await commandsOf(device, acts, (index) => ({ buffer: arena, offset: 4 * SLOT * index, bytes: 4 * SLOT }))
-      const want = start.slice()
-      const recording = recorded ? device.record(commands) : undefined
-      const first = device.submit(recording ?? commands)
-      device.write(arena, 4 * SLOT, floats(7, 8, 9)) // while the first is running, most likely
-      const second = device.submit(recording ?? commands)
-      const end = device.read(arena, 0, 4 * SLOTS * SLOT)
-      device.free(arena)
-      const wanted = [simulate(acts, want)]
-      want.set([7, 8, 9], SLOT)
-      wanted.push(simulate(acts, want))
-      expect([await first, await second].map((reads) => reads.map(toFloats))).toEqual(wanted)
-      expect(toFloats(await end)).toEqual([...want])
-      recording?.[Symbol.dispose]()
-    }), { numRuns: 60 })
+    await fc.assert(
+      fc.asyncProperty(fc.array(command, { minLength: 1, maxLength: 14 }), fc.boolean(), async (all, recorded) => {
+        const acts = all.filter(legal)
+        const arena = device.alloc(4 * SLOTS * SLOT)
+        device.write(arena, 0, floats(...start))
+        const commands = await commandsOf(device, acts, (index) => ({ buffer: arena, offset: 4 * SLOT * index, bytes: 4 * SLOT }))
+        const want = start.slice()
+        const recording = recorded ? device.record(commands) : undefined
+        const first = device.submit(recording ?? commands)
+        device.write(arena, 4 * SLOT, floats(7, 8, 9)) // while the first is running, most likely
+        const second = device.submit(recording ?? commands)
+        const end = device.read(arena, 0, 4 * SLOTS * SLOT)
+        device.free(arena)
+        const wanted = [simulate(acts, want)]
+        want.set([7, 8, 9], SLOT)
+        wanted.push(simulate(acts, want))
+        expect([await first, await second].map((reads) => reads.map(toFloats))).toEqual(wanted)
+        expect(toFloats(await end)).toEqual([...want])
+        recording?.[Symbol.dispose]()
+      }),
+      { numRuns: 60 },
+    )
     await device.close()
   })
 })

@@ -4,14 +4,19 @@ import { type Ffi, loadFfi } from '../../src/device/metal/ffi.ts'
 import { type MetalDevice, metal, openMetalDevice } from '../../src/device/metal/metal.ts'
 import { type MetalSettings, readSettings } from '../../src/device/metal/settings.ts'
 
-interface Build { readonly path?: string; readonly reason?: string }
+interface Build {
+  readonly path?: string
+  readonly reason?: string
+}
 
 export interface Report {
   readonly live: Readonly<Record<string, number>>
   readonly overReleases: Readonly<Record<string, number>>
   readonly misuse: readonly { readonly kind: string; readonly text: string }[]
 }
-export type Counters = Readonly<Record<'messages' | 'commandBuffers' | 'dispatches' | 'encoders' | 'barriers' | 'libraries' | 'compiles', number>>
+export type Counters = Readonly<
+  Record<'messages' | 'commandBuffers' | 'dispatches' | 'encoders' | 'barriers' | 'libraries' | 'compiles', number>
+>
 export type Fault = 'oom' | 'command-error' | 'compile-error' | 'device-lost' | 'slow'
 
 export interface Soft {
@@ -27,7 +32,9 @@ export interface Soft {
 }
 
 /** The software Metal, built if need be, or the reason why there is none. */
-export async function findSoft(): Promise<{ readonly soft: Soft; readonly missing: undefined } | { readonly soft: undefined; readonly missing: string }> {
+export async function findSoft(): Promise<
+  { readonly soft: Soft; readonly missing: undefined } | { readonly soft: undefined; readonly missing: string }
+> {
   try {
     const url = new URL('../../scripts/build-soft-metal.js', import.meta.url).href
     const { buildSoftMetal } = (await import(url)) as { buildSoftMetal(): Promise<Build> }
@@ -52,7 +59,9 @@ function over(ffi: Ffi, path: string): Soft {
     open: (changes = {}) => openMetalDevice({ ...settings, ...changes }),
     report: () => JSON.parse(report() ?? '') as Report,
     counters: () => JSON.parse(counters() ?? '') as Counters,
-    inject: (fault, count) => { if (!inject(fault, count)) throw new Error(`no fault ${fault}`) },
+    inject: (fault, count) => {
+      if (!inject(fault, count)) throw new Error(`no fault ${fault}`)
+    },
     reset,
     types,
   }

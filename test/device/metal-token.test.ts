@@ -11,7 +11,9 @@ const WARM = 4
 const TOKENS = 12
 
 describe('a token on metal', () => {
-  beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
+  beforeEach(({ skip }) => {
+    if (missing !== undefined) skip(missing)
+  })
 
   /** Greedy decoding: what each token after the first few took, and the tokens. */
   const measure = async (changes: Parameters<typeof soft.open>[0]): Promise<{ tokens: number[]; per: Record<string, number> }> => {
@@ -26,7 +28,9 @@ describe('a token on metal', () => {
     await model.close()
     await device.close()
     expect(soft.report()).toEqual({ live: {}, overReleases: {}, misuse: [] })
-    const per = Object.fromEntries((['commandBuffers', 'encoders', 'dispatches'] as const).map((key) => [key, (after[key] - before[key]) / TOKENS]))
+    const per = Object.fromEntries(
+      (['commandBuffers', 'encoders', 'dispatches'] as const).map((key) => [key, (after[key] - before[key]) / TOKENS]),
+    )
     return { tokens, per: { ...per, messages: own / TOKENS } }
   }
 

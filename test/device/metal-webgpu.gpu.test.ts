@@ -16,10 +16,14 @@ const { soft, missing } = await findSoft()
 const reason = missing ?? (await missingGpu())
 
 describe('metal and webgpu agree', () => {
-  beforeEach(({ skip }) => { if (reason !== undefined) skip(reason) })
+  beforeEach(({ skip }) => {
+    if (reason !== undefined) skip(reason)
+  })
 
   let devices: readonly [Device, Device] | undefined
-  afterAll(async () => { for (const device of devices ?? []) await device.close() })
+  afterAll(async () => {
+    for (const device of devices ?? []) await device.close()
+  })
   const both = async <T>(run: (device: Device) => Promise<T>): Promise<[T, T]> => {
     devices ??= [await soft!.open(), await webgpu.open()]
     return [await run(devices[0]), await run(devices[1])]
@@ -29,7 +33,10 @@ describe('metal and webgpu agree', () => {
   const floats = (length: number): Float32Array => Float32Array.from({ length }, () => 2 * random() - 1)
 
   it.each([
-    { record: matvec, m: 64, k: 256, n: 1 }, { record: matvec, m: 19, k: 512, n: 1 }, { record: matvec, m: 1, k: 768, n: 3 }, { record: matmul, m: 37, k: 512, n: 11 },
+    { record: matvec, m: 64, k: 256, n: 1 },
+    { record: matvec, m: 19, k: 512, n: 1 },
+    { record: matvec, m: 1, k: 768, n: 3 },
+    { record: matmul, m: 37, k: 512, n: 11 },
   ])('on $record.name of q4_k, $m x $k x $n', async ({ record, m, k, n }) => {
     const inputs = { w: randomBlocks(format, m * k, random), x: floats(n * k) }
     const [a, b] = await both((device) => runRecord(device, record, { format, m, k, n, bias: false }, inputs, { sentinels: true }))

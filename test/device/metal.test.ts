@@ -48,7 +48,15 @@ describe('metal', () => {
 
   it('says what it is', async () => {
     expect(device.detail).toBe('Ingot soft-metal, software (soft-metal)')
-    expect(device.caps).toMatchObject({ lanes: 1024, subgroup: 32, tiles: true, f16: true, sharedBytes: 32768, bindings: 30, alignment: 16 })
+    expect(device.caps).toMatchObject({
+      lanes: 1024,
+      subgroup: 32,
+      tiles: true,
+      f16: true,
+      sharedBytes: 32768,
+      bindings: 30,
+      alignment: 16,
+    })
     expect(await probeMetal(soft.settings)).toMatchObject({ available: true, software: true, detail: device.detail })
     const { caps, close } = await soft.open({ tiles: false }).then((plain) => ({ caps: plain.caps, close: () => plain.close() }))
     expect(caps.tiles).toBe(false)
@@ -89,7 +97,10 @@ describe('metal', () => {
     it('keeps freed memory from others while the GPU uses it', async () => {
       soft.inject('slow', 20)
       const [x, y] = [put(device, [3]), device.alloc(4)]
-      const running = device.submit([await scaling(device, { buffer: x }, { buffer: y }, 1, 10), { kind: 'read', from: { buffer: y }, bytes: 4 }])
+      const running = device.submit([
+        await scaling(device, { buffer: x }, { buffer: y }, 1, 10),
+        { kind: 'read', from: { buffer: y }, bytes: 4 },
+      ])
       device.free(x)
       device.free(y)
       const z = put(device, [99])
@@ -102,12 +113,19 @@ describe('metal', () => {
   describe('submissions', () => {
     it('are one command buffer with one encoder, with barriers only where ranges meet', async () => {
       const buffers = Array.from({ length: 4 }, () => put(device, [1]))
-      const [a, b, c, d] = buffers.map((buffer) => ({ buffer })) as [{ buffer: never }, { buffer: never }, { buffer: never }, { buffer: never }]
+      const [a, b, c, d] = buffers.map((buffer) => ({ buffer })) as [
+        { buffer: never },
+        { buffer: never },
+        { buffer: never },
+        { buffer: never },
+      ]
       const work: Command[] = [
-        await scaling(device, a, b, 1, 2), await scaling(device, a, c, 1, 3), // side by side
+        await scaling(device, a, b, 1, 2),
+        await scaling(device, a, c, 1, 3), // side by side
         await scaling(device, b, d, 1, 5), // after the first
         { kind: 'copy', from: c, to: a, bytes: 4 }, // the barrier before it was enough
-        { kind: 'read', from: d, bytes: 4 }, { kind: 'read', from: a, bytes: 4 },
+        { kind: 'read', from: d, bytes: 4 },
+        { kind: 'read', from: a, bytes: 4 },
       ]
       for (const indirect of [false, true]) {
         for (const buffer of buffers) device.write(buffer, 0, floats(1))
@@ -124,7 +142,10 @@ describe('metal', () => {
     it('stay one when the host writes while the GPU is busy', async () => {
       soft.inject('slow', 10)
       const [x, y] = [put(device, [1]), device.alloc(4)]
-      const recording = device.record([await scaling(device, { buffer: x }, { buffer: y }, 1, 10), { kind: 'read', from: { buffer: y }, bytes: 4 }])
+      const recording = device.record([
+        await scaling(device, { buffer: x }, { buffer: y }, 1, 10),
+        { kind: 'read', from: { buffer: y }, bytes: 4 },
+      ])
       const before = soft.counters()
       const runs = [1, 2, 3, 4].map((value) => {
         device.write(x, 0, floats(value))
@@ -149,7 +170,11 @@ describe('metal', () => {
     it('cost few messages: some twenty with indirect replay, less than ten per dispatch without', async () => {
       const [x, y] = [put(device, [1]), device.alloc(4)]
       const commands: Command[] = []
-      for (let i = 0; i < 50; i++) commands.push(await scaling(device, { buffer: x }, { buffer: y }, 1, 2), await scaling(device, { buffer: y }, { buffer: x }, 1, 0.5))
+      for (let i = 0; i < 50; i++)
+        commands.push(
+          await scaling(device, { buffer: x }, { buffer: y }, 1, 2),
+          await scaling(device, { buffer: y }, { buffer: x }, 1, 0.5),
+        )
       commands.push({ kind: 'read', from: { buffer: x }, bytes: 4 })
       const count = async (work: Parameters<MetalDevice['submit']>[0]): Promise<number> => {
         const before = [device.stats.messages!, soft.counters().messages] as const
@@ -192,7 +217,9 @@ describe('metal', () => {
 
   describe('files', () => {
     let folder = ''
-    afterAll(async () => { if (folder !== '') await rm(folder, { recursive: true }) })
+    afterAll(async () => {
+      if (folder !== '') await rm(folder, { recursive: true })
+    })
 
     const makeFile = async (bytes: Uint8Array): Promise<(offset: number, length: number) => ByteRange> => {
       folder ||= await mkdtemp(join(tmpdir(), 'ingot-metal-'))
@@ -214,7 +241,10 @@ describe('metal', () => {
       expect(await failure(() => device.write(a, 0, new Uint8Array(4)))).toMatch(/^bad-argument: .*loaded/)
       device.free(a)
       const y = device.alloc(64)
-      const [got] = await device.submit([{ kind: 'copy', from: { buffer: b }, to: { buffer: y }, bytes: 16 }, { kind: 'read', from: { buffer: y }, bytes: 16 }])
+      const [got] = await device.submit([
+        { kind: 'copy', from: { buffer: b }, to: { buffer: y }, bytes: 16 },
+        { kind: 'read', from: { buffer: y }, bytes: 16 },
+      ])
       expect(got).toEqual(content.slice(99_984, 100_000))
       device.free(b)
       const again = await device.load(range(64, 64))
@@ -224,7 +254,10 @@ describe('metal', () => {
     it('are read where the range is not aligned, or mapping is switched off', async () => {
       const range = await makeFile(content)
       const plain = await soft.open({ mapped: false })
-      for (const [each, offset] of [[device, 34], [plain, 64]] as const) {
+      for (const [each, offset] of [
+        [device, 34],
+        [plain, 64],
+      ] as const) {
         const written = each.stats.bytesWritten
         const x = await each.load(range(offset, 100))
         expect(each.stats.bytesWritten - written).toBe(100)
@@ -249,7 +282,8 @@ describe('metal', () => {
         const handles = await Promise.all(offsets.map((offset) => small.load(range(offset, 5000))))
         const large = await small.load(range(8000, 12_000)) // more than half a window
         expect(soft.report().live.MTLBuffer).toBeGreaterThan(6)
-        for (const [i, handle] of handles.entries()) expect(await small.read(handle, 0, 5000)).toEqual(content.slice(offsets[i], offsets[i]! + 5000))
+        for (const [i, handle] of handles.entries())
+          expect(await small.read(handle, 0, 5000)).toEqual(content.slice(offsets[i], offsets[i]! + 5000))
         expect(await small.read(large, 0, 12_000)).toEqual(content.slice(8000, 20_000))
       } finally {
         delete process.env.INGOT_SOFT_METAL_MAX_BUFFER
@@ -314,10 +348,20 @@ describe('metal', () => {
       const system = await openMetal(soft.settings)
       const id = findDevice(system)
       const { system: version } = describeGpu(system, id, soft.settings)
-      const texts = ['#include <metal_stdlib>\nusing namespace metal;\nkernel void broken() {\n  float x = nothing;\n}\n', '#include <metal_stdlib>\nkernel void other() {}\n']
-      const wanted = [/^compile-failed: scale: MSL line 4: .*nothing.*\n {2}float x = nothing;/, /^device-failed: .*no function broken of scale/]
+      const texts = [
+        '#include <metal_stdlib>\nusing namespace metal;\nkernel void broken() {\n  float x = nothing;\n}\n',
+        '#include <metal_stdlib>\nkernel void other() {}\n',
+      ]
+      const wanted = [
+        /^compile-failed: scale: MSL line 4: .*nothing.*\n {2}float x = nothing;/,
+        /^device-failed: .*no function broken of scale/,
+      ]
       for (const [i, text] of texts.entries()) {
-        const pipelines = new Pipelines(system.objc, id, device.caps, { indirect: true, system: version, emit: () => ({ text, entry: 'broken', workgroup: [1, 1, 1] }) })
+        const pipelines = new Pipelines(system.objc, id, device.caps, {
+          indirect: true,
+          system: version,
+          emit: () => ({ text, entry: 'broken', workgroup: [1, 1, 1] }),
+        })
         expect(await failure(() => pipelines.compile(scale).program)).toMatch(wanted[i]!)
         await pipelines.close()
       }
@@ -333,7 +377,9 @@ describe('metal', () => {
 })
 
 describe('looking closer', () => {
-  beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
+  beforeEach(({ skip }) => {
+    if (missing !== undefined) skip(missing)
+  })
 
   it('times every kernel on its own', async () => {
     const device = await soft.open({ profile: true })
@@ -341,11 +387,21 @@ describe('looking closer', () => {
     const [x, y] = [put(device, [1]), device.alloc(4)]
     const before = soft.counters().commandBuffers
     const [got] = await device.submit([
-      await scaling(device, { buffer: x }, { buffer: y }, 1, 2), await scaling(device, { buffer: y }, { buffer: x }, 1, 2), { kind: 'read', from: { buffer: x }, bytes: 4 },
+      await scaling(device, { buffer: x }, { buffer: y }, 1, 2),
+      await scaling(device, { buffer: y }, { buffer: x }, 1, 2),
+      { kind: 'read', from: { buffer: x }, bytes: 4 },
     ])
     expect(toFloats(got!)).toEqual([4])
     expect(soft.counters().commandBuffers - before).toBe(3)
-    expect(device.profile().map(({ name, calls }) => [name, calls]).toSorted()).toEqual([['copy_words', 1], ['scale', 2]])
+    expect(
+      device
+        .profile()
+        .map(({ name, calls }) => [name, calls])
+        .toSorted(),
+    ).toEqual([
+      ['copy_words', 1],
+      ['scale', 2],
+    ])
     await device.close()
     expect(printed.mock.calls.join()).toMatch(/kernel +calls +total ms/)
     printed.mockRestore()
@@ -371,9 +427,21 @@ describe('looking closer', () => {
 
 describe('the table of messages', () => {
   const LETTER: Readonly<Record<CType, RegExp>> = {
-    void: /^v/, pointer: /^(?:@|:|\^[@vQ])/, text: /^\*/, u8: /^C/, i32: /^i/, u64: /^Q/, i64: /^q/, bool: /^B/, f64: /^d/, size: /^\{MTLSize=QQQ\}/, range: /^\{_NSRange=QQ\}/,
+    void: /^v/,
+    pointer: /^(?:@|:|\^[@vQ])/,
+    text: /^\*/,
+    u8: /^C/,
+    i32: /^i/,
+    u64: /^Q/,
+    i64: /^q/,
+    bool: /^B/,
+    f64: /^d/,
+    size: /^\{MTLSize=QQQ\}/,
+    range: /^\{_NSRange=QQ\}/,
   }
-  const all = Object.entries(SELECTORS).flatMap(([name, selectors]) => Object.entries(selectors).map(([selector, signature]) => [name, selector, signature as Signature] as const))
+  const all = Object.entries(SELECTORS).flatMap(([name, selectors]) =>
+    Object.entries(selectors).map(([selector, signature]) => [name, selector, signature as Signature] as const),
+  )
 
   it('is what the software Metal implements', ({ skip }) => {
     if (missing !== undefined) skip(missing)
@@ -399,13 +467,39 @@ describe('the table of messages', () => {
 describe('finding Metal', () => {
   it.skipIf(process.platform === 'darwin')('explains why it is not there', async () => {
     expect(await probeMetal(readSettings({}))).toMatchObject({ available: false, reason: expect.stringMatching(/needs macOS/) })
-    expect(await probeMetal(readSettings({ INGOT_SOFT_METAL: '/nowhere/lib.so' }))).toMatchObject({ available: false, reason: expect.stringMatching(/does not load.*build-soft-metal/s) })
+    expect(await probeMetal(readSettings({ INGOT_SOFT_METAL: '/nowhere/lib.so' }))).toMatchObject({
+      available: false,
+      reason: expect.stringMatching(/does not load.*build-soft-metal/s),
+    })
     expect(metal.name).toBe('metal')
   })
 
   it('reads its switches', () => {
-    expect(readSettings({})).toEqual({ software: undefined, concurrent: true, indirect: true, residency: true, tiles: true, mapped: true, profile: false, capture: undefined })
-    const off = readSettings({ INGOT_SOFT_METAL: '1', INGOT_METAL_CONCURRENT: '0', INGOT_METAL_INDIRECT: '0', INGOT_METAL_TILES: '0', INGOT_PROFILE: '1', INGOT_METAL_CAPTURE: 'x.gputrace' })
-    expect(off).toMatchObject({ software: expect.stringMatching(/build\/soft-metal\/libsoft-metal\.so$/), concurrent: false, indirect: false, tiles: false, profile: true, capture: 'x.gputrace' })
+    expect(readSettings({})).toEqual({
+      software: undefined,
+      concurrent: true,
+      indirect: true,
+      residency: true,
+      tiles: true,
+      mapped: true,
+      profile: false,
+      capture: undefined,
+    })
+    const off = readSettings({
+      INGOT_SOFT_METAL: '1',
+      INGOT_METAL_CONCURRENT: '0',
+      INGOT_METAL_INDIRECT: '0',
+      INGOT_METAL_TILES: '0',
+      INGOT_PROFILE: '1',
+      INGOT_METAL_CAPTURE: 'x.gputrace',
+    })
+    expect(off).toMatchObject({
+      software: expect.stringMatching(/build\/soft-metal\/libsoft-metal\.so$/),
+      concurrent: false,
+      indirect: false,
+      tiles: false,
+      profile: true,
+      capture: 'x.gputrace',
+    })
   })
 })

@@ -14,20 +14,37 @@ const ROOT = join(import.meta.dirname, '../..')
 
 interface BuildScript {
   compileLibrary(options: {
-    level: Level; kernels: readonly Kernel[]; emitC: typeof emitC; hashKernel: typeof hashKernel; folder: string; flags: readonly string[]
+    level: Level
+    kernels: readonly Kernel[]
+    emitC: typeof emitC
+    hashKernel: typeof hashKernel
+    folder: string
+    flags: readonly string[]
   }): Promise<{ path: string }>
 }
-const { compileLibrary } = await import(pathToFileURL(join(ROOT, 'scripts', 'build-native.js')).href) as BuildScript
+const { compileLibrary } = (await import(pathToFileURL(join(ROOT, 'scripts', 'build-native.js')).href)) as BuildScript
 /** Tests wait for the compiler more than for the kernels. */
 const FLAGS = [
-  '-std=gnu11', '-O1', '-fPIC', '-pthread', '-fvisibility=hidden', '-ffp-contract=off', '-fwrapv', '-fno-strict-aliasing', '-fno-math-errno', '-fno-trapping-math',
+  '-std=gnu11',
+  '-O1',
+  '-fPIC',
+  '-pthread',
+  '-fvisibility=hidden',
+  '-ffp-contract=off',
+  '-fwrapv',
+  '-fno-strict-aliasing',
+  '-fno-math-errno',
+  '-fno-trapping-math',
   '-Wno-psabi',
 ]
 
 /** Levels of this architecture, best first. */
 export const NATIVE_LEVELS: readonly Level[] = LEVELS.filter(({ arch }) => arch === process.arch)
 
-export interface TestLibrary { readonly folder: string; readonly missing: string | undefined }
+export interface TestLibrary {
+  readonly folder: string
+  readonly missing: string | undefined
+}
 
 /** A library of these kernels in a folder of its own; `missing` says why it cannot be used here. */
 export async function buildTestLibrary(name: string, level: Level, kernels: readonly Kernel[]): Promise<TestLibrary> {

@@ -28,7 +28,11 @@ const FILES: readonly (readonly [name: string, open: () => Promise<string | Byte
 ]
 const PROMPT = [1, ...Array.from({ length: 18 }, (_, i) => 3 + ((i * 37) % 250))]
 
-interface Told { readonly prompt: Float32Array; readonly step: Float32Array; readonly tokens: readonly number[] }
+interface Told {
+  readonly prompt: Float32Array
+  readonly step: Float32Array
+  readonly tokens: readonly number[]
+}
 
 async function tell(file: string | ByteSource, device: Device): Promise<Told> {
   await using model = await load(file, { device, contextLength: 64 })
@@ -39,7 +43,9 @@ async function tell(file: string | ByteSource, device: Device): Promise<Told> {
   return { prompt, step: answer.kind === 'logits' ? answer.logits : new Float32Array(0), tokens }
 }
 
-const missing = new Map(await Promise.all(NATIVE_LEVELS.map(async ({ name }) => [name, (await findNative({ level: name })).reason] as const)))
+const missing = new Map(
+  await Promise.all(NATIVE_LEVELS.map(async ({ name }) => [name, (await findNative({ level: name })).reason] as const)),
+)
 
 const best = NATIVE_LEVELS.find(({ name }) => missing.get(name) === undefined)?.name
 const blas = await findBlas('')
@@ -53,17 +59,24 @@ describe.each(FILES)('%s', (_name, file, allowed) => {
 
   for (const { name, title } of NATIVE_LEVELS) {
     const reason = missing.get(name)
-    it.skipIf(reason !== undefined).each([1, 2, 3])(`${title} on %i threads${reason === undefined ? '' : `: ${reason}`}`, { timeout: 60_000 }, async (threads) => {
-      const told: Told[] = []
-      for (let time = 0; time < 2; time++) {
-        await using device = await openCpu({ level: name, threads })
-        told.push(await tell(await file(), device))
-        expect(device.detail, 'every kernel is in the library; if not: node scripts/setup.js').not.toMatch(/WebAssembly/)
-      }
-      const [first, second] = told as [Told, Told]
-      expect(second).toEqual(first)
-      expect({ prompt: nmse(first.prompt, want.prompt) < allowed, step: nmse(first.step, want.step) < allowed }).toEqual({ prompt: true, step: true })
-    })
+    it.skipIf(reason !== undefined).each([1, 2, 3])(
+      `${title} on %i threads${reason === undefined ? '' : `: ${reason}`}`,
+      { timeout: 60_000 },
+      async (threads) => {
+        const told: Told[] = []
+        for (let time = 0; time < 2; time++) {
+          await using device = await openCpu({ level: name, threads })
+          told.push(await tell(await file(), device))
+          expect(device.detail, 'every kernel is in the library; if not: node scripts/setup.js').not.toMatch(/WebAssembly/)
+        }
+        const [first, second] = told as [Told, Told]
+        expect(second).toEqual(first)
+        expect({ prompt: nmse(first.prompt, want.prompt) < allowed, step: nmse(first.step, want.step) < allowed }).toEqual({
+          prompt: true,
+          step: true,
+        })
+      },
+    )
   }
 
   const none = best === undefined ? 'no native kernels' : blas.reason

@@ -19,7 +19,9 @@ const foreign = kernel('foreign', { params: { x: buffer('f32', 'readwrite'), n: 
   k.when(k.workgroupId.x.lt(p.n), () => p.x.set(k.workgroupId.x, p.x.at(k.workgroupId.x).add(100)))
 })
 /** y[i] = x[i], never in a library */
-const foreignCopy = kernel('foreignCopy', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, (p, k) => p.y.set(k.workgroupId.x, p.x.at(k.workgroupId.x)))
+const foreignCopy = kernel('foreignCopy', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, (p, k) =>
+  p.y.set(k.workgroupId.x, p.x.at(k.workgroupId.x)),
+)
 /** Counts to n, slowly, in each workgroup. */
 const slow = kernel('slow', { params: { x: buffer('f32', 'write'), n: uniform('u32') } }, (p, k) => {
   const sum = k.var('sum', k.const('f32', 0))
@@ -28,25 +30,39 @@ const slow = kernel('slow', { params: { x: buffer('f32', 'write'), n: uniform('u
 })
 
 /** Known by its key, so that what is in a library need not be written. */
-const named = (write: () => void): typeof foreign => kernel('named', { params: { x: buffer('f32', 'write') }, variant: 'sevens' }, (p, k) => {
-  write()
-  p.x.set(k.workgroupId.x, k.const('f32', 7))
-})
+const named = (write: () => void): typeof foreign =>
+  kernel('named', { params: { x: buffer('f32', 'write') }, variant: 'sevens' }, (p, k) => {
+    write()
+    p.x.set(k.workgroupId.x, k.const('f32', 7))
+  })
 
 const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
-const { folder, missing } = level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('run', level, [scale, step, slow, named(() => {})])
-const open = (threads = 2): Promise<Device> => openCpu({ threads, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
+const { folder, missing } =
+  level === undefined
+    ? { folder: '', missing: 'no native kernels on this architecture' }
+    : await buildTestLibrary('run', level, [scale, step, slow, named(() => {})])
+const open = (threads = 2): Promise<Device> =>
+  openCpu({ threads, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
 
 const one = async (device: Device, which: typeof foreign, ranges: readonly Range[], n: number, count = n): Promise<Dispatch> => ({
-  kind: 'dispatch', program: await device.compile(which), buffers: ranges, grid: [count, 1, 1],
+  kind: 'dispatch',
+  program: await device.compile(which),
+  buffers: ranges,
+  grid: [count, 1, 1],
   uniforms: which.params.some(({ kind }) => kind === 'uniform') ? packUniforms(which, { n }) : new Uint8Array(0),
 })
 
 describe('native kernels', () => {
   let device: Device
-  beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
-  beforeAll(async () => { if (missing === undefined) device = await open() })
-  afterAll(async () => { await device?.close() })
+  beforeEach(({ skip }) => {
+    if (missing !== undefined) skip(missing)
+  })
+  beforeAll(async () => {
+    if (missing === undefined) device = await open()
+  })
+  afterAll(async () => {
+    await device?.close()
+  })
 
   it('say what they are', async () => {
     await using fresh = await open(1)
@@ -58,7 +74,9 @@ describe('native kernels', () => {
 
   it('run without their bodies being written', async () => {
     const x = device.alloc(8)
-    const never = named(() => { throw new Error('written') })
+    const never = named(() => {
+      throw new Error('written')
+    })
     const [bytes] = await device.submit([await one(device, never, [{ buffer: x }], 2), { kind: 'read', from: { buffer: x }, bytes: 8 }])
     expect(toFloats(bytes!)).toEqual([7, 7])
   })
@@ -69,10 +87,17 @@ describe('native kernels', () => {
     const [stepped, added] = [await stepping(device, { buffer: x }, 3), await one(device, foreign, [{ buffer: x }], 3)]
     const read: Command = { kind: 'read', from: { buffer: x }, bytes: 12 }
     const before = device.stats.submissions
-    const copies: Command[] = [{ kind: 'copy', from: { buffer: x }, to: { buffer: y }, bytes: 12 }, { kind: 'read', from: { buffer: y }, bytes: 12 }]
+    const copies: Command[] = [
+      { kind: 'copy', from: { buffer: x }, to: { buffer: y }, bytes: 12 },
+      { kind: 'read', from: { buffer: y }, bytes: 12 },
+    ]
     const got = await device.submit([stepped, read, added, added, read, stepped, added, ...copies])
     expect(device.stats.submissions - before).toBe(1)
-    expect(got.map(toFloats)).toEqual([[3, 5, 7], [203, 205, 207], [507, 511, 515]])
+    expect(got.map(toFloats)).toEqual([
+      [3, 5, 7],
+      [203, 205, 207],
+      [507, 511, 515],
+    ])
     const recording = device.record([added, stepped, read])
     const all = await Promise.all(Array.from({ length: 5 }, () => device.submit(recording)))
     const want = all.reduce((values) => [...values, values.at(-1)!.map((v) => (v + 100) * 2 + 1)], [[507, 511, 515]])
@@ -98,7 +123,10 @@ describe('native kernels', () => {
   it('use memory beside the heap for large buffers, WebAssembly included', async () => {
     const bytes = 96 * 2 ** 20
     const large = device.alloc(bytes)
-    const [head, tail] = [{ buffer: large, offset: 0, bytes: 12 }, { buffer: large, offset: bytes - 64, bytes: 12 }]
+    const [head, tail] = [
+      { buffer: large, offset: 0, bytes: 12 },
+      { buffer: large, offset: bytes - 64, bytes: 12 },
+    ]
     device.write(large, 0, floats(1, 2, 3))
     const [first, second] = await device.submit([
       await scaling(device, head, tail, 3, 10),
@@ -107,9 +135,12 @@ describe('native kernels', () => {
       { kind: 'fill', to: { buffer: large, offset: 4096 }, bytes: 4096, value: 1 },
       { kind: 'read', from: tail, bytes: 12 },
     ])
-    expect([first, second].map((got) => toFloats(got!))).toEqual([[10, 20, 30], [110, 120, 130]])
+    expect([first, second].map((got) => toFloats(got!))).toEqual([
+      [10, 20, 30],
+      [110, 120, 130],
+    ])
     expect(toFloats(await device.read(large, bytes - 64, 12))).toEqual([110, 120, 130])
-    expect(await device.read(large, 8188, 8)).toEqual(Uint8Array.of(1, 1, 1, 1, ...await device.read(large, 8192, 4)))
+    expect(await device.read(large, 8188, 8)).toEqual(Uint8Array.of(1, 1, 1, 1, ...(await device.read(large, 8192, 4))))
     device.free(large)
   })
 
@@ -117,7 +148,9 @@ describe('native kernels', () => {
     const x = device.alloc(4 * 64)
     const busy = await one(device, slow, [{ buffer: x }], 2_000_000, 64)
     let ticks = 0
-    const timer = setInterval(() => { ticks++ }, 1)
+    const timer = setInterval(() => {
+      ticks++
+    }, 1)
     const start = performance.now()
     await device.submit([busy])
     const ms = performance.now() - start
@@ -127,12 +160,14 @@ describe('native kernels', () => {
 
   it('run on several devices at once', async () => {
     const devices = await Promise.all([1, 2, 3].map((threads) => open(threads)))
-    const results = await Promise.all(devices.map(async (each, i) => {
-      const x = put(each, [i])
-      const next = each.record([await stepping(each, { buffer: x }, 1), { kind: 'read', from: { buffer: x }, bytes: 4 }])
-      const all = await Promise.all(Array.from({ length: 12 }, () => each.submit(next)))
-      return toFloats(all.at(-1)![0]!)[0]
-    }))
+    const results = await Promise.all(
+      devices.map(async (each, i) => {
+        const x = put(each, [i])
+        const next = each.record([await stepping(each, { buffer: x }, 1), { kind: 'read', from: { buffer: x }, bytes: 4 }])
+        const all = await Promise.all(Array.from({ length: 12 }, () => each.submit(next)))
+        return toFloats(all.at(-1)![0]!)[0]
+      }),
+    )
     expect(results).toEqual([0, 1, 2].map((i) => (i + 1) * 2 ** 12 - 1))
     await Promise.all(devices.map((each) => each.close()))
   })
@@ -153,7 +188,9 @@ describe('mapped files', () => {
   const path = join(home, 'weights.bin')
   const values = Float32Array.from({ length: 5000 }, (_, i) => i)
   let device: Device
-  beforeEach(({ skip }) => { if (missing !== undefined) skip(missing) })
+  beforeEach(({ skip }) => {
+    if (missing !== undefined) skip(missing)
+  })
   beforeAll(async () => {
     writeFileSync(path, new Uint8Array(values.buffer))
     if (missing === undefined) device = await open()
@@ -168,10 +205,15 @@ describe('mapped files', () => {
   it('serve native and other kernels, and are read-only', async () => {
     const [w, y] = [await load(400, 1200), device.alloc(1200)]
     const [scaled, copied] = await device.submit([
-      await scaling(device, { buffer: w }, { buffer: y }, 300, 2), { kind: 'read', from: { buffer: y }, bytes: 8 },
-      await one(device, foreignCopy, [{ buffer: w }, { buffer: y }], 300), { kind: 'read', from: { buffer: y, offset: 1192 }, bytes: 8 },
+      await scaling(device, { buffer: w }, { buffer: y }, 300, 2),
+      { kind: 'read', from: { buffer: y }, bytes: 8 },
+      await one(device, foreignCopy, [{ buffer: w }, { buffer: y }], 300),
+      { kind: 'read', from: { buffer: y, offset: 1192 }, bytes: 8 },
     ])
-    expect([scaled, copied].map((bytes) => toFloats(bytes!))).toEqual([[200, 202], [398, 399]])
+    expect([scaled, copied].map((bytes) => toFloats(bytes!))).toEqual([
+      [200, 202],
+      [398, 399],
+    ])
     expect(() => device.write(w, 0, floats(1))).toThrow(/loaded/)
     expect(device.stats.bytesLive).toBe(2400)
     device.free(w)
@@ -200,7 +242,7 @@ describe('mapped files', () => {
     const read = async (at: number, length: number): Promise<Uint8Array> => new Uint8Array(length).fill(at === 0 ? 7 : 0)
     for (const range of [{ path: join(home, 'gone'), offset: 0 }, { path, offset: 2 }, { path, offset: 20000 }, {}]) {
       const w = await device.load({ ...range, bytes: 4, read })
-      expect([...await device.read(w, 0, 4)]).toEqual([7, 7, 7, 7])
+      expect([...(await device.read(w, 0, 4))]).toEqual([7, 7, 7, 7])
       device.free(w)
     }
   })
@@ -208,8 +250,13 @@ describe('mapped files', () => {
 
 describe('the choice of a library', () => {
   it('says what is missing', async () => {
-    expect(await findNative({ folder: join(tmpdir(), 'nothing here') })).toMatchObject({ reason: expect.stringMatching(/not built: install a C compiler/) })
-    await expect(openCpu({ level: 'mmx' })).rejects.toMatchObject({ code: 'device-unavailable', message: expect.stringMatching(/no instruction set mmx here; there is wasm/) })
+    expect(await findNative({ folder: join(tmpdir(), 'nothing here') })).toMatchObject({
+      reason: expect.stringMatching(/not built: install a C compiler/),
+    })
+    await expect(openCpu({ level: 'mmx' })).rejects.toMatchObject({
+      code: 'device-unavailable',
+      message: expect.stringMatching(/no instruction set mmx here; there is wasm/),
+    })
   })
 
   it('obeys INGOT_CPU', async () => {
@@ -235,7 +282,9 @@ describe('the choice of a library', () => {
   it('does not trust a library that is not the one of its manifest', async ({ skip }) => {
     if (missing !== undefined) return skip(missing)
     await withManifest({ key: 'another' }, async (home, name) => {
-      expect(await findNative({ level: name, folder: home })).toMatchObject({ reason: expect.stringMatching(/not the one of its manifest/) })
+      expect(await findNative({ level: name, folder: home })).toMatchObject({
+        reason: expect.stringMatching(/not the one of its manifest/),
+      })
     })
   })
 

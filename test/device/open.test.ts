@@ -25,7 +25,9 @@ let closed: string[]
 /** A device that is right unless said otherwise. */
 function fake(name: string, { open: make = openReference, auto = 'yes', tested = true, ...probe }: Fake = {}): DeviceLine {
   return {
-    name, auto, tested,
+    name,
+    auto,
+    tested,
     load: async () => ({
       name,
       about: `fake ${name}`,
@@ -34,7 +36,12 @@ function fake(name: string, { open: make = openReference, auto = 'yes', tested =
         opened.push(name)
         const device = make()
         const close = device.close.bind(device)
-        return Object.assign(device, { close: () => { closed.push(name); return close() } })
+        return Object.assign(device, {
+          close: () => {
+            closed.push(name)
+            return close()
+          },
+        })
       },
     }),
   }
@@ -42,7 +49,13 @@ function fake(name: string, { open: make = openReference, auto = 'yes', tested =
 
 function fakeStore(): VerdictStore & { readonly known: Map<string, Verdict> } {
   const known = new Map<string, Verdict>()
-  return { known, get: async (key) => known.get(key), set: async (key, verdict) => { known.set(key, verdict) } }
+  return {
+    known,
+    get: async (key) => known.get(key),
+    set: async (key, verdict) => {
+      known.set(key, verdict)
+    },
+  }
 }
 
 const wrong = (): Device => openNull() // computes nothing, so every result is wrong
@@ -57,14 +70,24 @@ describe('open', () => {
     options = { log: (line) => lines.push(line), verdicts: fakeStore(), cases: SELF_TEST.slice(0, 1) }
     vi.stubEnv('INGOT_DEVICE', '')
   })
-  afterEach(() => { vi.unstubAllEnvs() })
+  afterEach(() => {
+    vi.unstubAllEnvs()
+  })
 
   const choose = (preference: string | undefined, ...devices: DeviceLine[]) => open(preference, { ...options, devices })
   const failure = async (act: () => Promise<unknown>): Promise<string> =>
-    act().then(() => 'nothing was thrown', (error: unknown) => (isIngotError(error) ? `${error.code}: ${error.message}` : String(error)))
+    act().then(
+      () => 'nothing was thrown',
+      (error: unknown) => (isIngotError(error) ? `${error.code}: ${error.message}` : String(error)),
+    )
 
   it('takes the first that works, and says why', async () => {
-    const { why, tried, verdict } = await choose('auto', fake('metal', { available: false, reason: 'this is not macOS' }), fake('webgpu'), fake('cpu'))
+    const { why, tried, verdict } = await choose(
+      'auto',
+      fake('metal', { available: false, reason: 'this is not macOS' }),
+      fake('webgpu'),
+      fake('cpu'),
+    )
     expect(opened).toEqual(['webgpu'])
     expect(why).toMatch(/best that works here: a webgpu/)
     expect(tried).toEqual([{ name: 'metal', reason: 'this is not macOS' }])
@@ -77,7 +100,12 @@ describe('open', () => {
     expect(opened).toEqual(['cpu'])
     expect(tried).toEqual([{ name: 'webgpu', reason: expect.stringMatching(/emulated on the CPU \(SwiftShader\); cpu goes before it/) }])
     opened = []
-    const { why } = await choose('auto', fake('webgpu', { software: true }), fake('cpu', { available: false, reason: 'none' }), fake('reference', { auto: 'last' }))
+    const { why } = await choose(
+      'auto',
+      fake('webgpu', { software: true }),
+      fake('cpu', { available: false, reason: 'none' }),
+      fake('reference', { auto: 'last' }),
+    )
     expect(opened).toEqual(['webgpu'])
     expect(why).toMatch(/software GPU/)
   })
@@ -91,7 +119,9 @@ describe('open', () => {
   })
 
   it('skips a device that does not open or throws while probed', async () => {
-    const broken = (): Device => { throw new IngotError('device-unavailable', 'driver too old') }
+    const broken = (): Device => {
+      throw new IngotError('device-unavailable', 'driver too old')
+    }
     const bad: DeviceLine = { name: 'metal', auto: 'yes', tested: true, load: () => Promise.reject(new Error('no such module')) }
     const { tried } = await choose('auto', bad, fake('webgpu', { open: broken }), fake('cpu'))
     expect(tried.map(({ reason }) => reason)).toEqual(['no such module', 'driver too old'])
@@ -107,21 +137,31 @@ describe('open', () => {
   })
 
   it('takes the last resort only when all else fails, and never what must be asked for', async () => {
-    const devices = [fake('cpu', { open: wrong }), fake('reference', { auto: 'last', tested: false }), fake('null', { auto: 'never', tested: false })]
+    const devices = [
+      fake('cpu', { open: wrong }),
+      fake('reference', { auto: 'last', tested: false }),
+      fake('null', { auto: 'never', tested: false }),
+    ]
     const { device, why } = await choose('auto', ...devices)
     expect(opened).toEqual(['cpu', 'reference'])
     expect(why).toMatch(/nothing else works/)
     expect(lines.at(-1)).toMatch(/using reference, which is slow/)
     await device.close()
-    expect(await failure(() => choose('auto', fake('cpu', { available: false, reason: 'no threads' })))).toMatch(/^device-unavailable: .*cpu: no threads/)
+    expect(await failure(() => choose('auto', fake('cpu', { available: false, reason: 'no threads' })))).toMatch(
+      /^device-unavailable: .*cpu: no threads/,
+    )
     opened = []
     await choose('null', ...devices)
     expect(opened).toEqual(['null'])
   })
 
   it('never falls back from a device that was asked for', async () => {
-    expect(await failure(() => choose('metal', fake('metal', { available: false, reason: 'this is not macOS' }), fake('cpu')))).toMatch(/^device-unavailable: metal: this is not macOS/)
-    expect(await failure(() => choose('webgpu', fake('webgpu', { open: wrong }), fake('cpu')))).toMatch(/^wrong-result: webgpu: the self-test fails/)
+    expect(await failure(() => choose('metal', fake('metal', { available: false, reason: 'this is not macOS' }), fake('cpu')))).toMatch(
+      /^device-unavailable: metal: this is not macOS/,
+    )
+    expect(await failure(() => choose('webgpu', fake('webgpu', { open: wrong }), fake('cpu')))).toMatch(
+      /^wrong-result: webgpu: the self-test fails/,
+    )
     expect(closed).toEqual(['webgpu'])
     const { why, tried } = await choose('cpu', fake('webgpu'), fake('cpu'))
     expect({ why, tried }).toEqual({ why: 'asked for', tried: [] })
@@ -140,12 +180,16 @@ describe('open', () => {
     await choose('webgpu', ...devices)
     expect(opened).toEqual(['cpu', 'cpu', 'webgpu'])
     vi.stubEnv('INGOT_DEVICE', 'gpu')
-    expect(await failure(() => choose('auto', ...devices))).toMatch(/^unknown-name: .*gpu \(INGOT_DEVICE is gpu\), wanted one of auto, webgpu, cpu/)
+    expect(await failure(() => choose('auto', ...devices))).toMatch(
+      /^unknown-name: .*gpu \(INGOT_DEVICE is gpu\), wanted one of auto, webgpu, cpu/,
+    )
   })
 
   it('lists the known names for an unknown one, and says that cuda is not there yet', async () => {
     expect(await failure(() => choose('gpu', fake('webgpu'), fake('cpu')))).toMatch(/^unknown-name: .*gpu.*one of auto, webgpu, cpu/)
-    expect(await failure(() => choose('cuda', fake('webgpu'), fake('cpu')))).toMatch(/^unsupported: .*cuda is not supported yet; use one of auto, webgpu, cpu/)
+    expect(await failure(() => choose('cuda', fake('webgpu'), fake('cpu')))).toMatch(
+      /^unsupported: .*cuda is not supported yet; use one of auto, webgpu, cpu/,
+    )
   })
 
   it('remembers a verdict for the same adapter and kernels only', async () => {
@@ -164,7 +208,12 @@ describe('open', () => {
   it('remembers that a device is wrong, but not what may pass', async () => {
     await failure(() => choose('cpu', fake('cpu', { open: wrong })))
     expect(options.verdicts.known.size).toBe(1)
-    const full = (): Device => Object.assign(openReference(), { alloc: () => { throw new IngotError('out-of-memory', 'full') } })
+    const full = (): Device =>
+      Object.assign(openReference(), {
+        alloc: () => {
+          throw new IngotError('out-of-memory', 'full')
+        },
+      })
     expect(await failure(() => choose('gpu', fake('gpu', { open: full })))).toMatch(/^wrong-result: .*full/)
     expect(options.verdicts.known.size).toBe(1)
   })
@@ -198,14 +247,17 @@ describe('verdicts on disk', () => {
     expect(await readdir(join(folder, 'ingot'))).toEqual(['verdicts.json'])
   })
 
-  it.each(['', '{', 'null', '[1]', '{"k":1}', '{"k":{"passed":[1],"failed":[]}}', '{"k":{"passed":[],"failed":[{}]}}'])('survive a file that holds %j', async (text) => {
-    await mkdir(join(folder, 'ingot'))
-    await writeFile(join(folder, 'ingot', 'verdicts.json'), text)
-    const store = openVerdicts()
-    expect(await store.get('k')).toBeUndefined()
-    await store.set('k', verdict)
-    expect(await store.get('k')).toEqual(verdict)
-  })
+  it.each(['', '{', 'null', '[1]', '{"k":1}', '{"k":{"passed":[1],"failed":[]}}', '{"k":{"passed":[],"failed":[{}]}}'])(
+    'survive a file that holds %j',
+    async (text) => {
+      await mkdir(join(folder, 'ingot'))
+      await writeFile(join(folder, 'ingot', 'verdicts.json'), text)
+      const store = openVerdicts()
+      expect(await store.get('k')).toBeUndefined()
+      await store.set('k', verdict)
+      expect(await store.get('k')).toEqual(verdict)
+    },
+  )
 
   it('forget the oldest', async () => {
     const store = openVerdicts()

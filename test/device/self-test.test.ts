@@ -10,7 +10,9 @@ import { SELF_TEST, selfTest, selfTestKey } from '../../src/device/self-test.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
 
 const FORMS: readonly (readonly [string, Partial<Caps>])[] = [
-  ['subgroups', {}], ['no subgroups', { subgroup: 0, tiles: false, f16: false }], ['vectors', { lanes: 1, subgroup: 0, tiles: false, f16: false }],
+  ['subgroups', {}],
+  ['no subgroups', { subgroup: 0, tiles: false, f16: false }],
+  ['vectors', { lanes: 1, subgroup: 0, tiles: false, f16: false }],
 ]
 
 /** x[i] = i over `bytes` of f32, written up to `end` */
@@ -63,9 +65,19 @@ describe('running a record', () => {
     // A device that binds too much, as hardware without bounds does.
     const device = openReference()
     const submit = device.submit.bind(device)
-    device.submit = (work) => submit('commands' in work ? work : work.map((command) =>
-      (command.kind === 'dispatch' ? { ...command, buffers: command.buffers.map(({ buffer: handle }) => ({ buffer: handle })) } : command)))
-    await expect(runRecord(device, counting(8, 9), {}, {}, { sentinels: true })).rejects.toThrow(/counting: a kernel wrote past the end of x, got byte 32/)
+    device.submit = (work) =>
+      submit(
+        'commands' in work
+          ? work
+          : work.map((command) =>
+              command.kind === 'dispatch'
+                ? { ...command, buffers: command.buffers.map(({ buffer: handle }) => ({ buffer: handle })) }
+                : command,
+            ),
+      )
+    await expect(runRecord(device, counting(8, 9), {}, {}, { sentinels: true })).rejects.toThrow(
+      /counting: a kernel wrote past the end of x, got byte 32/,
+    )
     expect(device.stats.buffers).toBe(0)
   })
 })

@@ -21,52 +21,58 @@ function counted(limit = Infinity): Memory<number> & { readonly alive: Map<numbe
       alive.set(++next, size)
       return next
     },
-    destroy: (memory) => { if (!alive.delete(memory)) throw new Error(`${memory} was destroyed twice`) },
+    destroy: (memory) => {
+      if (!alive.delete(memory)) throw new Error(`${memory} was destroyed twice`)
+    },
   }
 }
 
 describe('size classes', () => {
   it('hold what they are for, waste at most an eighth, are aligned and grow', () => {
-    fc.assert(fc.property(fc.integer({ min: 1, max: 2 ** 33 }), (bytes) => {
-      const size = sizeClass(bytes)
-      expect(size).toBeGreaterThanOrEqual(bytes)
-      expect(size % 16).toBe(0)
-      expect(size).toBeLessThanOrEqual(Math.max(256, bytes * 1.125 + 16))
-      expect(sizeClass(size)).toBe(size)
-      expect(sizeClass(bytes + 1)).toBeGreaterThanOrEqual(size)
-    }))
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 2 ** 33 }), (bytes) => {
+        const size = sizeClass(bytes)
+        expect(size).toBeGreaterThanOrEqual(bytes)
+        expect(size % 16).toBe(0)
+        expect(size).toBeLessThanOrEqual(Math.max(256, bytes * 1.125 + 16))
+        expect(sizeClass(size)).toBe(size)
+        expect(sizeClass(bytes + 1)).toBeGreaterThanOrEqual(size)
+      }),
+    )
   })
 })
 
 describe('the table of buffers', () => {
   it('counts right, whatever is allocated and freed', () => {
-    fc.assert(fc.property(fc.array(fc.oneof(fc.integer({ min: 1, max: 5000 }), fc.constant('free' as const)), { maxLength: 60 }), (steps) => {
-      const [memory, stats] = [counted(), emptyStats()]
-      const table = new BufferTable(memory, stats, { keepBytes: 8192 })
-      const live = new Map<BufferHandle, number>()
-      for (const step of steps) {
-        if (step === 'free') {
-          const [handle] = live.keys()
-          if (handle === undefined) continue
-          table.free(handle)
-          live.delete(handle)
-        } else {
-          const entry = table.alloc(step, MOST)
-          expect(live.has(entry.handle)).toBe(false)
-          live.set(entry.handle, step)
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.integer({ min: 1, max: 5000 }), fc.constant('free' as const)), { maxLength: 60 }), (steps) => {
+        const [memory, stats] = [counted(), emptyStats()]
+        const table = new BufferTable(memory, stats, { keepBytes: 8192 })
+        const live = new Map<BufferHandle, number>()
+        for (const step of steps) {
+          if (step === 'free') {
+            const [handle] = live.keys()
+            if (handle === undefined) continue
+            table.free(handle)
+            live.delete(handle)
+          } else {
+            const entry = table.alloc(step, MOST)
+            expect(live.has(entry.handle)).toBe(false)
+            live.set(entry.handle, step)
+          }
+          const memories = [...live.keys()].map((handle) => table.get(handle, 'test').memory)
+          expect(new Set(memories).size).toBe(memories.length)
+          expect(memories.every((each) => memory.alive.has(each))).toBe(true)
+          expect(table.pooledBytes).toBeLessThanOrEqual(8192)
+          expect(stats.buffers).toBe(live.size)
+          expect(stats.bytesLive).toBe([...live.values()].reduce((sum, bytes) => sum + bytes, 0))
         }
-        const memories = [...live.keys()].map((handle) => table.get(handle, 'test').memory)
-        expect(new Set(memories).size).toBe(memories.length)
-        expect(memories.every((each) => memory.alive.has(each))).toBe(true)
-        expect(table.pooledBytes).toBeLessThanOrEqual(8192)
-        expect(stats.buffers).toBe(live.size)
-        expect(stats.bytesLive).toBe([...live.values()].reduce((sum, bytes) => sum + bytes, 0))
-      }
-      expect(stats.poolHits + stats.poolMisses).toBe(steps.filter((step) => step !== 'free').length)
-      table.close()
-      expect(memory.alive.size).toBe(0)
-      expect(stats).toMatchObject({ buffers: 0, bytesLive: 0 })
-    }))
+        expect(stats.poolHits + stats.poolMisses).toBe(steps.filter((step) => step !== 'free').length)
+        table.close()
+        expect(memory.alive.size).toBe(0)
+        expect(stats).toMatchObject({ buffers: 0, bytesLive: 0 })
+      }),
+    )
   })
 
   it('serves a freed buffer again, of the same class only', () => {

@@ -25,7 +25,9 @@ describe('webgpu', () => {
     raw = await requestDevice(adapter)
     device = new WebgpuDevice(adapter, raw)
   })
-  afterEach(async () => { await device?.close() })
+  afterEach(async () => {
+    await device?.close()
+  })
 
   const failure = async (act: () => unknown): Promise<string> => {
     try {
@@ -56,18 +58,24 @@ describe('webgpu', () => {
   })
 
   it('runs a kernel for subgroups of a size it does not have', async () => {
-    const sums = kernel('sums', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') }, workgroup: [32], subgroup: 16 }, ({ x, y }, k) => {
-      const total = k.shared('total', 'f32', 2)
-      const sum = k.subSum(x.at(k.globalId.x))
-      k.when(k.sublane.eq(0), () => total.set(k.subgroupId, sum))
-      k.barrier()
-      y.set(k.globalId.x, total.at(0).sub(total.at(1)))
-    })
+    const sums = kernel(
+      'sums',
+      { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') }, workgroup: [32], subgroup: 16 },
+      ({ x, y }, k) => {
+        const total = k.shared('total', 'f32', 2)
+        const sum = k.subSum(x.at(k.globalId.x))
+        k.when(k.sublane.eq(0), () => total.set(k.subgroupId, sum))
+        k.barrier()
+        y.set(k.globalId.x, total.at(0).sub(total.at(1)))
+      },
+    )
     const x = Float32Array.from({ length: 64 }, (_, i) => (i % 7) - 3)
     const [from, to] = [device.alloc(256), device.alloc(256)]
     device.write(from, 0, new Uint8Array(x.buffer))
     const program = await device.compile(sums)
-    await device.submit([{ kind: 'dispatch', program, buffers: [{ buffer: from }, { buffer: to }], uniforms: new Uint8Array(), grid: [2, 1, 1] }])
+    await device.submit([
+      { kind: 'dispatch', program, buffers: [{ buffer: from }, { buffer: to }], uniforms: new Uint8Array(), grid: [2, 1, 1] },
+    ])
     const sumOf = (start: number): number => x.subarray(start, start + 16).reduce((a, b) => a + b, 0)
     const expected = Array.from({ length: 64 }, (_, i) => (i < 32 ? sumOf(0) - sumOf(16) : sumOf(32) - sumOf(48)))
     expect(Array.from(new Float32Array((await device.read(to, 0, 256)).slice().buffer))).toEqual(expected)
@@ -75,7 +83,10 @@ describe('webgpu', () => {
 
   it('runs a record without and with subgroups', async () => {
     for (const subgroup of [0, device.caps.subgroup]) {
-      const record = { ...norm, work: (caps: typeof device.caps, params: (typeof norm.cases)[number]) => norm.work({ ...caps, subgroup }, params) }
+      const record = {
+        ...norm,
+        work: (caps: typeof device.caps, params: (typeof norm.cases)[number]) => norm.work({ ...caps, subgroup }, params),
+      }
       const x = Float32Array.from({ length: 2 * 67 }, (_, i) => Math.sin(i))
       const { y } = await runRecord(device, record, norm.cases[1]!, { x }, { sentinels: true })
       const want = norm.define({ x }, norm.cases[1]!).y!
@@ -84,7 +95,11 @@ describe('webgpu', () => {
   })
 
   it('shows the line of a compile error', async () => {
-    const pipelines = new Pipelines(raw, device.caps, () => ({ entry: 'main', workgroup: [1, 1, 1], text: '@compute @workgroup_size(1)\nfn main() {\n  let x: f32 = 1u;\n}\n' }))
+    const pipelines = new Pipelines(raw, device.caps, () => ({
+      entry: 'main',
+      workgroup: [1, 1, 1],
+      text: '@compute @workgroup_size(1)\nfn main() {\n  let x: f32 = 1u;\n}\n',
+    }))
     const text = await failure(() => pipelines.compile(scale).program)
     expect(text).toMatch(/^compile-failed: scale: WGSL line 3: .*\n {2}let x: f32 = 1u;/)
     await device.sync() // and it is not reported again
@@ -98,7 +113,10 @@ describe('webgpu', () => {
     const command = await subtraction(device, range(0), range(1), range(2), 32)
     let pipelines = 0
     const create = raw.createComputePipeline
-    raw.createComputePipeline = (descriptor) => { pipelines++; return create.call(raw, descriptor) }
+    raw.createComputePipeline = (descriptor) => {
+      pipelines++
+      return create.call(raw, descriptor)
+    }
     for (let i = 0; i < 3; i++) await device.submit([command])
     using recording = device.record([command, { kind: 'read', from: range(2), bytes: 128 }])
     const [got] = await device.submit(recording)
@@ -137,11 +155,17 @@ describe('webgpu', () => {
   it('loads more than one piece', async () => {
     const bytes = 40 * 2 ** 20 + 3
     const asked: number[] = []
-    const handle = await device.load({ bytes, read: async (at, length) => { asked.push(length); return new Uint8Array(length).fill(at / 2 ** 20 + 1) } })
+    const handle = await device.load({
+      bytes,
+      read: async (at, length) => {
+        asked.push(length)
+        return new Uint8Array(length).fill(at / 2 ** 20 + 1)
+      },
+    })
     expect(asked.reduce((a, b) => a + b)).toBe(bytes)
     expect(asked.length).toBeGreaterThan(1)
-    expect([...await device.read(handle, 16 * 2 ** 20 - 4, 8)]).toEqual([1, 1, 1, 1, 17, 17, 17, 17])
-    expect([...await device.read(handle, 40 * 2 ** 20, 4)].slice(0, 3)).toEqual([33, 33, 33])
+    expect([...(await device.read(handle, 16 * 2 ** 20 - 4, 8))]).toEqual([1, 1, 1, 1, 17, 17, 17, 17])
+    expect([...(await device.read(handle, 40 * 2 ** 20, 4))].slice(0, 3)).toEqual([33, 33, 33])
     expect(await failure(() => device.load({ bytes: 8, read: async () => new Uint8Array(4) }))).toMatch(/^bad-file: /)
   })
 
@@ -153,10 +177,17 @@ describe('webgpu', () => {
     expect(await running).toMatch(/^device-lost: |^nothing/) // the copy may have been done in time
     await raw.lost
     for (const act of [
-      () => device.alloc(4), () => device.free(x), () => device.write(x, 0, floats(1)), () => device.read(x, 0, 4),
-      () => device.compile(scale), () => device.submit([]), () => device.record([]), () => device.sync(),
+      () => device.alloc(4),
+      () => device.free(x),
+      () => device.write(x, 0, floats(1)),
+      () => device.read(x, 0, 4),
+      () => device.compile(scale),
+      () => device.submit([]),
+      () => device.record([]),
+      () => device.sync(),
       () => device.load({ bytes: 4, read: async () => new Uint8Array(4) }),
-    ]) expect(await failure(act)).toMatch(/^device-lost: /)
+    ])
+      expect(await failure(act)).toMatch(/^device-lost: /)
     await device.close()
     expect(await failure(() => device.alloc(4))).toMatch(/^closed: /)
   })

@@ -11,8 +11,16 @@ import { type Kernel, buffersOf, packUniforms } from '../../src/ir/kernel.ts'
 
 const PRELUDE = join(import.meta.dirname, '../../native/cpu')
 const FLAGS = [
-  '-std=gnu11', '-fwrapv', '-fno-strict-aliasing', '-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math', '-Wno-psabi',
-  '-Wall', '-Wextra', '-Werror',
+  '-std=gnu11',
+  '-fwrapv',
+  '-fno-strict-aliasing',
+  '-ffp-contract=off',
+  '-fno-math-errno',
+  '-fno-trapping-math',
+  '-Wno-psabi',
+  '-Wall',
+  '-Wextra',
+  '-Werror',
 ]
 
 /** A call into libm fails to link. */
@@ -78,7 +86,9 @@ export function build(source: CSource, compiler: string, march: string, extra = 
   const library = koffi.load(path)
   return {
     run(kernel, { buffers, uniforms = {}, grid }) {
-      const call = library.func(`void ingot_${kernel.name}(void *buffers, void *uniforms, void *grid, uint32_t begin, uint32_t end, void *scratch)`)
+      const call = library.func(
+        `void ingot_${kernel.name}(void *buffers, void *uniforms, void *grid, uint32_t begin, uint32_t end, void *scratch)`,
+      )
       // memory that the garbage collector does not move, with guards behind each buffer
       const guarded = buffersOf(kernel).map(({ name }) => {
         const bytes = buffers[name] as Uint8Array
@@ -91,7 +101,10 @@ export function build(source: CSource, compiler: string, march: string, extra = 
       const start = (64 - Number(koffi.address(scratch) % 64n)) % 64
       const groups = grid[0] * grid[1] * grid[2]
       const split = groups >> 1 // two calls, as two threads would make
-      for (const [begin, end] of [[0, split], [split, groups]] as const) {
+      for (const [begin, end] of [
+        [0, split],
+        [split, groups],
+      ] as const) {
         call(pointers, packUniforms(kernel, uniforms), Uint32Array.from(grid), begin, end, scratch.subarray(start))
       }
       for (const { name, bytes, copy } of guarded) {

@@ -12,8 +12,18 @@ const FIRST = Number(process.env.INGOT_RANDOM_SEED ?? 0)
 /** Kernels per C file: enough that the prelude does not dominate the time to compile. */
 const BATCH = 50
 /** Quick to compile (c.test.ts optimises); random kernels say silly things, such as x < x. */
-const EXTRA = ['-O0', '-Wno-unknown-warning-option', ...['tautological-compare', 'bool-compare', 'type-limits', 'int-in-bool-context', 'bool-operation'].map((name) => `-Wno-${name}`)]
-const KINDS: readonly RandomOptions[] = [{}, { subgroup: 4, tiles: true }, { workgroupMax: 1 }, { subgroup: 32, size: 8 }, { f16: false, narrow: false }]
+const EXTRA = [
+  '-O0',
+  '-Wno-unknown-warning-option',
+  ...['tautological-compare', 'bool-compare', 'type-limits', 'int-in-bool-context', 'bool-operation'].map((name) => `-Wno-${name}`),
+]
+const KINDS: readonly RandomOptions[] = [
+  {},
+  { subgroup: 4, tiles: true },
+  { workgroupMax: 1 },
+  { subgroup: 32, size: 8 },
+  { f16: false, narrow: false },
+]
 
 describe.skipIf(COMPILERS.length === 0)('random kernels in C (skipped where no C compiler is installed)', () => {
   it(`${COUNT} of them agree with the interpreter`, { timeout: 60_000 + COUNT * 1000 }, () => {
@@ -26,7 +36,11 @@ describe.skipIf(COMPILERS.length === 0)('random kernels in C (skipped where no C
       const compiler = COMPILERS[(start / BATCH) % COMPILERS.length] as string
       const march = process.arch === 'x64' && start % (4 * BATCH) === 0 ? 'x86-64' : 'native'
       using library = build(emitC(batch.map(({ kernel }) => kernel)), compiler, march, EXTRA)
-      for (const { seed, random: { buffers, uniforms, grid, outputs }, kernel } of batch) {
+      for (const {
+        seed,
+        random: { buffers, uniforms, grid, outputs },
+        kernel,
+      } of batch) {
         const [wanted, got] = [buffers(), buffers()]
         interpret(kernel, { buffers: wanted, uniforms, grid }, { check: false })
         library.run(kernel, { buffers: got, uniforms, grid })

@@ -19,7 +19,8 @@ describe('C', () => {
   })
 
   it('is the same every time', () => expect(emitC([axpy, corners]).text).toBe(emitC([axpy, corners]).text))
-  it('16 lanes of packed dot products', () => expect(emitC(dotRow).text).toMatchInlineSnapshot(`
+  it('16 lanes of packed dot products', () =>
+    expect(emitC(dotRow).text).toMatchInlineSnapshot(`
     "#include "prelude.h"
 
     // dotRow: workgroups of 1 lane
@@ -44,14 +45,16 @@ describe('C', () => {
     "
   `))
   it('what is loaded ahead is a hint', () => {
-    const sum = (hint?: { ahead: number }) => kernel('sum', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, ({ x, y }, k) => {
-      y.set(k.workgroupId.x, x.load(k.workgroupId.x.mul(4), 4, hint).hsum())
-    })
+    const sum = (hint?: { ahead: number }) =>
+      kernel('sum', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, ({ x, y }, k) => {
+        y.set(k.workgroupId.x, x.load(k.workgroupId.x.mul(4), 4, hint).hsum())
+      })
     expect(emitC(sum({ ahead: 4096 })).text).toBe(emitC(sum()).text.replace(/load_f32x4\((.*?\])\)/, 'load_f32x4(expect_soon($1, 4096))'))
     expect(emitC(sum({ ahead: 4096 })).text).toContain('expect_soon')
     expect(emitWgsl(sum({ ahead: 4096 }), gpuCaps(0)).text).toBe(emitWgsl(sum(), gpuCaps(0)).text)
   })
-  it('odd corners', () => expect(emitC(corners).text).toMatchInlineSnapshot(`
+  it('odd corners', () =>
+    expect(emitC(corners).text).toMatchInlineSnapshot(`
     "#include "prelude.h"
 
     // corners: workgroups of 1 lane
@@ -91,7 +94,8 @@ describe('C', () => {
     }
     "
   `))
-  it('a lane loop with a bounds check', () => expect(emitC(axpy).text).toMatchInlineSnapshot(`
+  it('a lane loop with a bounds check', () =>
+    expect(emitC(axpy).text).toMatchInlineSnapshot(`
     "#include "prelude.h"
 
     // axpy: workgroups of 1 lane

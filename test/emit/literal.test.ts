@@ -6,9 +6,24 @@ import { Names, words } from '../../src/emit/name.ts'
 
 describe('numbers as text', () => {
   it('uses the fewest digits', () => {
-    expect([0.0625, 1e-5, 0.1, 1, -2.5, 3.4028234663852886e38, 1.401298464324817e-45, -0, 65504, 1 / 3, 16777216, 4294967296]
-      .map((value) => floatDigits(Math.fround(value))))
-      .toEqual(['0.0625', '1e-5', '0.1', '1.0', '-2.5', '3.4028234e38', '1e-45', '-0.0', '65504.0', '0.33333334', '16777216.0', '4.2949673e9'])
+    expect(
+      [0.0625, 1e-5, 0.1, 1, -2.5, 3.4028234663852886e38, 1.401298464324817e-45, -0, 65504, 1 / 3, 16777216, 4294967296].map((value) =>
+        floatDigits(Math.fround(value)),
+      ),
+    ).toEqual([
+      '0.0625',
+      '1e-5',
+      '0.1',
+      '1.0',
+      '-2.5',
+      '3.4028234e38',
+      '1e-45',
+      '-0.0',
+      '65504.0',
+      '0.33333334',
+      '16777216.0',
+      '4.2949673e9',
+    ])
     expect([0.5, 65519, 65520].map(halfDigits)).toEqual(['0.5', '65504.0', undefined])
     expect(hex(-1)).toBe('0xffffffff')
   })
@@ -23,19 +38,30 @@ describe('numbers as text', () => {
   })
 
   it('gives every f32 back', () => {
-    assert(property(float({ noNaN: true, noDefaultInfinity: true }), (value) => {
-      const text = floatDigits(value)
-      expect(Math.fround(Number(text))).toBe(value)
-      expect(text).toMatch(/^-?\d+(\.\d+)?(e-?\d+)?$/)
-      expect(text).toMatch(/[.e]/)
-    }), { numRuns: 2000 })
+    assert(
+      property(float({ noNaN: true, noDefaultInfinity: true }), (value) => {
+        const text = floatDigits(value)
+        expect(Math.fround(Number(text))).toBe(value)
+        expect(text).toMatch(/^-?\d+(\.\d+)?(e-?\d+)?$/)
+        expect(text).toMatch(/[.e]/)
+      }),
+      { numRuns: 2000 },
+    )
   })
 })
 
 describe('names', () => {
   it('are legal, unique in sight and free again after their scope', () => {
     const names = new Names(words('max for'))
-    expect(['x', 'x', 'n1', 'n1', 'max', '9-lives', ''].map((hint) => names.declare(hint))).toEqual(['x', 'x2', 'n1', 'n1_2', 'maxValue', 'lives', 'value'])
+    expect(['x', 'x', 'n1', 'n1', 'max', '9-lives', ''].map((hint) => names.declare(hint))).toEqual([
+      'x',
+      'x2',
+      'n1',
+      'n1_2',
+      'maxValue',
+      'lives',
+      'value',
+    ])
     names.open()
     expect([names.declare('i'), names.declare('x')]).toEqual(['i', 'xValue'])
     names.close()

@@ -5,7 +5,8 @@ import { axpy, convert, corners, histogram, matvec, reduce, tileMatmul } from '.
 
 describe('MSL', () => {
   it('is the same every time', () => expect(emitMsl(corners).text).toBe(emitMsl(corners).text))
-  it('elementwise with a bounds check', () => expect(emitMsl(axpy).text).toMatchInlineSnapshot(`
+  it('elementwise with a bounds check', () =>
+    expect(emitMsl(axpy).text).toMatchInlineSnapshot(`
     "// axpy: workgroups of 64 lanes
     #include <metal_stdlib>
     using namespace metal;
@@ -29,7 +30,8 @@ describe('MSL', () => {
     }
     "
   `))
-  it('mat-vec with subgroups', () => expect(emitMsl(matvec(32)).text).toMatchInlineSnapshot(`
+  it('mat-vec with subgroups', () =>
+    expect(emitMsl(matvec(32)).text).toMatchInlineSnapshot(`
     "// matvec: workgroups of 64 lanes, subgroups of 32
     #include <metal_stdlib>
     using namespace metal;
@@ -68,7 +70,8 @@ describe('MSL', () => {
     }
     "
   `))
-  it('a reduction through threadgroup memory', () => expect(emitMsl(reduce).text).toMatchInlineSnapshot(`
+  it('a reduction through threadgroup memory', () =>
+    expect(emitMsl(reduce).text).toMatchInlineSnapshot(`
     "// reduce: workgroups of 64 lanes
     #include <metal_stdlib>
     using namespace metal;
@@ -123,7 +126,8 @@ describe('MSL', () => {
     }
     "
   `))
-  it('8x8 tiles', () => expect(emitMsl(tileMatmul(32)).text).toMatchInlineSnapshot(`
+  it('8x8 tiles', () =>
+    expect(emitMsl(tileMatmul(32)).text).toMatchInlineSnapshot(`
     "// tileMatmul: workgroups of 32 lanes, subgroups of 32
     #include <metal_stdlib>
     using namespace metal;
@@ -156,7 +160,8 @@ describe('MSL', () => {
     }
     "
   `))
-  it('halves and bytes', () => expect(emitMsl(convert).text).toMatchInlineSnapshot(`
+  it('halves and bytes', () =>
+    expect(emitMsl(convert).text).toMatchInlineSnapshot(`
     "// convert: workgroups of 64 lanes
     #include <metal_stdlib>
     using namespace metal;
@@ -182,7 +187,8 @@ describe('MSL', () => {
     }
     "
   `))
-  it('atomics', () => expect(emitMsl(histogram).text).toMatchInlineSnapshot(`
+  it('atomics', () =>
+    expect(emitMsl(histogram).text).toMatchInlineSnapshot(`
     "// histogram: workgroups of 16 lanes
     #include <metal_stdlib>
     using namespace metal;
@@ -211,7 +217,8 @@ describe('MSL', () => {
     }
     "
   `))
-  it('odd corners', () => expect(emitMsl(corners).text).toMatchInlineSnapshot(`
+  it('odd corners', () =>
+    expect(emitMsl(corners).text).toMatchInlineSnapshot(`
     "// corners: workgroups of 1 lane
     #include <metal_stdlib>
     using namespace metal;

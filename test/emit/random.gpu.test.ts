@@ -14,15 +14,22 @@ const ALL = process.env.INGOT_RANDOM_ALL !== undefined
 const BATCH = 20
 
 let gpu: Gpu | string
-beforeAll(async () => { gpu = await openGpu() })
-afterAll(() => { if (typeof gpu !== 'string') gpu.close() })
+beforeAll(async () => {
+  gpu = await openGpu()
+})
+afterAll(() => {
+  if (typeof gpu !== 'string') gpu.close()
+})
 
 it(`${COUNT} random kernels agree with the interpreter`, { timeout: 60_000 + COUNT * 4000 }, async ({ skip }) => {
   if (typeof gpu === 'string') return skip(gpu)
   const { caps } = gpu
   // Drivers need long for large kernels: many small ones tell more.
   const kinds: readonly RandomOptions[] = [
-    { size: 6 }, { subgroup: caps.subgroup, size: 6 }, { f16: false, narrow: false, size: 8 }, { workgroupMax: 1, size: 8 },
+    { size: 6 },
+    { subgroup: caps.subgroup, size: 6 },
+    { f16: false, narrow: false, size: 8 },
+    { workgroupMax: 1, size: 8 },
   ]
   const faults: string[] = []
   for (let start = FIRST; start < FIRST + COUNT; start += BATCH) {

@@ -203,9 +203,7 @@ describe('a mistake', () => {
   const result: FunctionOptions = { results: ['i32'] }
 
   it('of types names function, instruction, found and wanted', () => {
-    expect(attempt((f) => f.i32Const(1).f32Const(2).emit('i32.add'))).toBe(
-      'k: i32.add: operands do not match, got i32 f32, wanted i32 i32',
-    )
+    expect(attempt((f) => f.i32Const(1).f32Const(2).emit('i32.add'))).toBe('k: i32.add: operands do not match, got i32 f32, wanted i32 i32')
     expect(attempt((f) => f.emit('f32x4.mul'))).toMatch(/k: f32x4.mul: .* got an empty stack, wanted v128 v128/)
     expect(attempt((f) => f.f32Const(1), result)).toMatch(/k: end: operands do not match, got f32, wanted i32/)
     expect(attempt((f) => f.i32Const(1))).toMatch(/k: end: values are left over, got i32, wanted an empty stack/)
@@ -216,7 +214,15 @@ describe('a mistake', () => {
   it('inside blocks is found too', () => {
     expect(attempt((f) => f.i32Const(1).block(() => f.emit('drop')))).toMatch(/drop: no operand/)
     expect(attempt((f) => f.block(() => f.f32Const(0), 'i32'))).toMatch(/block end: operands do not match/)
-    const arms = (f: FunctionBody): unknown => f.i32Const(1).if(() => f.i32Const(1), () => {}, 'i32').emit('drop')
+    const arms = (f: FunctionBody): unknown =>
+      f
+        .i32Const(1)
+        .if(
+          () => f.i32Const(1),
+          () => {},
+          'i32',
+        )
+        .emit('drop')
     expect(attempt(arms)).toMatch(/if end: operands do not match, got an empty stack, wanted i32/)
     expect(attempt((f) => f.i32Const(1).if(() => f.i32Const(1), undefined, 'i32'))).toMatch(/if: no else arm/)
     expect(attempt((f) => f.block((out) => f.i32Const(1).f32Const(1).brIf(out)))).toMatch(/br_if/)

@@ -18,11 +18,11 @@ const pushes: Record<ValType, (f: FunctionBody) => unknown> = {
 }
 
 const samples: Partial<Record<Immediate, readonly unknown[]>> = {
-  'segment': [0],
-  'mem': [{ offset: 300 }],
-  'lane': [1],
-  'memlane': [1, { offset: 16, align: 1 }],
-  'shuffle': [[0, 31, 1, 30, 2, 29, 3, 28, 4, 27, 5, 26, 6, 25, 7, 24]],
+  segment: [0],
+  mem: [{ offset: 300 }],
+  lane: [1],
+  memlane: [1, { offset: 16, align: 1 }],
+  shuffle: [[0, 31, 1, 30, 2, 29, 3, 28, 4, 27, 5, 26, 6, 25, 7, 24]],
   'const.i32': [-5],
   'const.i64': [-(2n ** 63n)],
   'const.f32': [1.5],
@@ -32,21 +32,25 @@ const samples: Partial<Record<Immediate, readonly unknown[]>> = {
 
 /** Instructions whose operands the table cannot say. Local 0 and global 0 are i32; function 0 takes nothing. */
 const specials: Record<string, (f: FunctionBody) => unknown> = {
-  'unreachable': (f) => f.emit('unreachable').emit('i32.add').emit('drop'),
-  'nop': (f) => f.emit('nop'),
-  'else': (f) => f.i32Const(1).if(() => {}, () => {}),
-  'end': (f) => f.block(() => {}),
-  'return': (f) => f.emit('return'),
-  'drop': (f) => f.v128Const('f32x4', [0, 0, 0, 0]).emit('drop'),
-  'select': (f) => f.f32Const(1).f32Const(2).i32Const(0).emit('select').emit('drop'),
-  'block': (f) => f.block(() => f.f64Const(1), 'f64').emit('drop'),
-  'loop': (f) => f.loop(() => f.i64Const(1n), 'i64').emit('drop'),
-  'if': (f) => f.i32Const(1).if(() => {}),
-  'br': (f) => f.block((out) => f.i32Const(3).br(out), 'i32').emit('drop'),
-  'br_if': (f) => f.block((out) => f.i32Const(3).i32Const(1).brIf(out), 'i32').emit('drop'),
-  'br_table': (f) => f.block((a) => f.block((b) => f.i32Const(1).brTable([a, b], a))),
-  'call': (f) => f.emit('call', 0),
-  'call_indirect': (f) => f.i32Const(0).emit('call_indirect', 0),
+  unreachable: (f) => f.emit('unreachable').emit('i32.add').emit('drop'),
+  nop: (f) => f.emit('nop'),
+  else: (f) =>
+    f.i32Const(1).if(
+      () => {},
+      () => {},
+    ),
+  end: (f) => f.block(() => {}),
+  return: (f) => f.emit('return'),
+  drop: (f) => f.v128Const('f32x4', [0, 0, 0, 0]).emit('drop'),
+  select: (f) => f.f32Const(1).f32Const(2).i32Const(0).emit('select').emit('drop'),
+  block: (f) => f.block(() => f.f64Const(1), 'f64').emit('drop'),
+  loop: (f) => f.loop(() => f.i64Const(1n), 'i64').emit('drop'),
+  if: (f) => f.i32Const(1).if(() => {}),
+  br: (f) => f.block((out) => f.i32Const(3).br(out), 'i32').emit('drop'),
+  br_if: (f) => f.block((out) => f.i32Const(3).i32Const(1).brIf(out), 'i32').emit('drop'),
+  br_table: (f) => f.block((a) => f.block((b) => f.i32Const(1).brTable([a, b], a))),
+  call: (f) => f.emit('call', 0),
+  call_indirect: (f) => f.i32Const(0).emit('call_indirect', 0),
   'local.get': (f) => f.localGet(0).emit('drop'),
   'local.set': (f) => f.i32Const(1).localSet(0),
   'local.tee': (f) => f.i32Const(1).localTee(0).emit('drop'),
@@ -82,7 +86,12 @@ describe('opcodes', () => {
 
   it('have a code of their own each', () => {
     expect(new Set(all.map((op) => `${op.prefix ?? 0}:${op.code}`)).size).toBe(all.length)
-    expect(all.filter((op) => op.special).map((op) => op.name).sort()).toEqual(Object.keys(specials).sort())
+    expect(
+      all
+        .filter((op) => op.special)
+        .map((op) => op.name)
+        .sort(),
+    ).toEqual(Object.keys(specials).sort())
   })
 
   it('are complete', () => {

@@ -10,7 +10,11 @@ import { runWasm, VARIANTS } from './wasm-run.ts'
 const KERNELS = Number(process.env['INGOT_RANDOM_KERNELS'] ?? 300)
 const FIRST = Number(process.env['INGOT_RANDOM_SEED'] ?? 0)
 const KINDS: readonly RandomOptions[] = [
-  { workgroupMax: 16 }, { subgroup: 4, tiles: true, workgroupMax: 16 }, { subgroup: 8, workgroupMax: 32 }, { f16: false, narrow: false }, { workgroupMax: 1 },
+  { workgroupMax: 16 },
+  { subgroup: 4, tiles: true, workgroupMax: 16 },
+  { subgroup: 8, workgroupMax: 32 },
+  { f16: false, narrow: false },
+  { workgroupMax: 1 },
 ]
 
 /** What went wrong, with the kernel; undefined if all is well. */

@@ -24,7 +24,10 @@ export interface Run {
 
 export function runWasm(kernel: Kernel, { buffers, uniforms = {}, grid = [1, 1, 1] }: Run, features: WasmFeatures = found): void {
   const { bytes, entry, scratchBytes, tables } = emitWasm(kernel, features)
-  const size = Object.values(buffers).reduce((sum, each) => sum + each.length + 128, START + argsBytes(kernel) + scratchBytes + tables.length + 1024)
+  const size = Object.values(buffers).reduce(
+    (sum, each) => sum + each.length + 128,
+    START + argsBytes(kernel) + scratchBytes + tables.length + 1024,
+  )
   const pages = Math.ceil(size / 65536)
   const memory = features.threads
     ? new WebAssembly.Memory({ initial: pages, maximum: 65536, shared: true })

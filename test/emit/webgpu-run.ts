@@ -37,7 +37,10 @@ export async function openGpu(): Promise<Gpu | string> {
     build: (kernel, source) => build(device, kernel, source),
     runBuilt: (built, dispatch) => runBuilt(device, built, dispatch),
     run: async (kernel, source, dispatch) => runBuilt(device, await build(device, kernel, source), dispatch),
-    close: () => { device.destroy(); void gpu },
+    close: () => {
+      device.destroy()
+      void gpu
+    },
   }
 }
 
@@ -47,18 +50,22 @@ async function build(device: GPUDevice, kernel: Kernel, { text, entry }: Source)
   const fault = device.popErrorScope()
   const problems = (await module.getCompilationInfo()).messages.filter(({ type }) => type === 'error' || type === 'warning')
   await fault
-  if (problems.length > 0) throw new Error(problems.map(({ lineNum, message }) => `${lineNum}: ${message}\n  ${text.split('\n')[lineNum - 1]}`).join('\n'))
+  if (problems.length > 0)
+    throw new Error(problems.map(({ lineNum, message }) => `${lineNum}: ${message}\n  ${text.split('\n')[lineNum - 1]}`).join('\n'))
   const params = buffersOf(kernel)
   const layout = device.createBindGroupLayout({
     entries: [
       ...params.map(({ role }, binding) => ({
-        binding, visibility: 4, buffer: { type: role === 'read' ? 'read-only-storage' as const : 'storage' as const },
+        binding,
+        visibility: 4,
+        buffer: { type: role === 'read' ? ('read-only-storage' as const) : ('storage' as const) },
       })),
       ...(uniformsOf(kernel).length > 0 ? [{ binding: params.length, visibility: 4, buffer: { type: 'uniform' as const } }] : []),
     ],
   })
   const pipeline = await device.createComputePipelineAsync({
-    layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint: entry },
+    layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+    compute: { module, entryPoint: entry },
   })
   return { kernel, layout, pipeline }
 }

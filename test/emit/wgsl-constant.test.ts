@@ -8,11 +8,18 @@ import type { Value } from '../../src/ir/value.ts'
 const PLAIN = { subgroup: 0, f16: false, tiles: false }
 
 function textOf(write: (x: Value<'f32x4'>, k: Scope) => Value<'f32x4'> | Value<'u32x4'>): string {
-  return emitWgsl(kernel('one', { params: { x: buffer('f32x4', 'read'), y: buffer('f32x4', 'write'), z: buffer('u32x4', 'write') } }, ({ x, y, z }, k) => {
-    const value = write(x.at(0), k)
-    if (value.dtype === 'f32x4') y.set(0, value as Value<'f32x4'>)
-    else z.set(0, value as Value<'u32x4'>)
-  }), PLAIN).text
+  return emitWgsl(
+    kernel(
+      'one',
+      { params: { x: buffer('f32x4', 'read'), y: buffer('f32x4', 'write'), z: buffer('u32x4', 'write') } },
+      ({ x, y, z }, k) => {
+        const value = write(x.at(0), k)
+        if (value.dtype === 'f32x4') y.set(0, value as Value<'f32x4'>)
+        else z.set(0, value as Value<'u32x4'>)
+      },
+    ),
+    PLAIN,
+  ).text
 }
 
 describe('WGSL', () => {
@@ -24,8 +31,19 @@ describe('WGSL', () => {
 
   // WGSL refuses what overflows while it compiles: such products must not reach it
   it('never multiplies constants of tables or of joined vectors', () => {
-    expect(textOf((_, k) => k.table('u32', [2 ** 31], k.const('u32', 0)).mul(3).splat(4))).toContain('z[0] = vec4u(0x80000000u)')
-    const joined = (k: Scope): Value<'u32x4'> => k.const('u32', 2 ** 31).splat(2).join(k.const('u32', 7).splat(2)) as Value<'u32x4'>
+    expect(
+      textOf((_, k) =>
+        k
+          .table('u32', [2 ** 31], k.const('u32', 0))
+          .mul(3)
+          .splat(4),
+      ),
+    ).toContain('z[0] = vec4u(0x80000000u)')
+    const joined = (k: Scope): Value<'u32x4'> =>
+      k
+        .const('u32', 2 ** 31)
+        .splat(2)
+        .join(k.const('u32', 7).splat(2)) as Value<'u32x4'>
     expect(textOf((_, k) => joined(k).mul(3))).toContain('vec4u(0x80000000u, 0x80000000u, 0x15u, 0x15u)')
   })
 

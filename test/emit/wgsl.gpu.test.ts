@@ -6,11 +6,17 @@ import { cases, dispatchOf, oracle, readable } from './sample-data.ts'
 import { type Gpu, openGpu } from './webgpu-run.ts'
 
 let gpu: Gpu | string
-beforeAll(async () => { gpu = await openGpu() })
-afterAll(() => { if (typeof gpu !== 'string') gpu.close() })
+beforeAll(async () => {
+  gpu = await openGpu()
+})
+afterAll(() => {
+  if (typeof gpu !== 'string') gpu.close()
+})
 
 describe('WGSL on Dawn', () => {
-  const names = cases(4).map(({ kernel }) => kernel.name).filter((name) => name !== 'vectors') // 16 lanes of everything take drivers long to compile
+  const names = cases(4)
+    .map(({ kernel }) => kernel.name)
+    .filter((name) => name !== 'vectors') // 16 lanes of everything take drivers long to compile
   it.for(names)('%s', async (name, { skip }) => {
     if (typeof gpu === 'string') return skip(gpu)
     if (gpu.caps.subgroup === 0 && ['matvec', 'tileMatmul'].includes(name)) return skip('the device has no subgroups of one size')

@@ -8,7 +8,8 @@ const PLAIN = { subgroup: 0, f16: false, tiles: false }
 
 describe('WGSL', () => {
   it('is the same every time', () => expect(emitWgsl(corners, PLAIN).text).toBe(emitWgsl(corners, PLAIN).text))
-  it('elementwise with a bounds check', () => expect(emitWgsl(axpy, PLAIN).text).toMatchInlineSnapshot(`
+  it('elementwise with a bounds check', () =>
+    expect(emitWgsl(axpy, PLAIN).text).toMatchInlineSnapshot(`
     "// axpy: workgroups of 64 lanes
 
     struct Args {
@@ -32,7 +33,8 @@ describe('WGSL', () => {
     }
     "
   `))
-  it('mat-vec with subgroups', () => expect(emitWgsl(matvec(32), FULL).text).toMatchInlineSnapshot(`
+  it('mat-vec with subgroups', () =>
+    expect(emitWgsl(matvec(32), FULL).text).toMatchInlineSnapshot(`
     "// matvec: workgroups of 64 lanes, subgroups of 32
     enable subgroups;
     diagnostic(off, subgroup_uniformity);
@@ -76,7 +78,8 @@ describe('WGSL', () => {
     }
     "
   `))
-  it('a reduction through workgroup memory', () => expect(emitWgsl(reduce, PLAIN).text).toMatchInlineSnapshot(`
+  it('a reduction through workgroup memory', () =>
+    expect(emitWgsl(reduce, PLAIN).text).toMatchInlineSnapshot(`
     "// reduce: workgroups of 64 lanes
 
     struct Args {
@@ -133,7 +136,8 @@ describe('WGSL', () => {
     }
     "
   `))
-  it('halves with the extension', () => expect(emitWgsl(convert, FULL).text).toMatchInlineSnapshot(`
+  it('halves with the extension', () =>
+    expect(emitWgsl(convert, FULL).text).toMatchInlineSnapshot(`
     "// convert: workgroups of 64 lanes
     enable f16;
 
@@ -169,7 +173,8 @@ describe('WGSL', () => {
   it('runs subgroups of a size the device has not in one lane', () => {
     expect(emitWgsl(matvec(32), PLAIN)).toMatchObject({ workgroup: [1, 1, 1], text: expect.not.stringContaining('enable subgroups') })
   })
-  it('atomics', () => expect(emitWgsl(histogram, PLAIN).text).toMatchInlineSnapshot(`
+  it('atomics', () =>
+    expect(emitWgsl(histogram, PLAIN).text).toMatchInlineSnapshot(`
     "// histogram: workgroups of 16 lanes
 
     struct Args {
@@ -200,7 +205,8 @@ describe('WGSL', () => {
     }
     "
   `))
-  it('odd corners', () => expect(emitWgsl(corners, PLAIN).text).toMatchInlineSnapshot(`
+  it('odd corners', () =>
+    expect(emitWgsl(corners, PLAIN).text).toMatchInlineSnapshot(`
     "// corners: workgroups of 1 lane
 
     @group(0) @binding(0) var<storage, read> x: array<f32>;

@@ -3,7 +3,8 @@
 import { expect, test } from 'vitest'
 import { wrap } from '../../src/emit/wrap.ts'
 
-const long = (count: number, separator: string): string => Array.from({ length: count }, (_, i) => `value${i}[index${i} + 1]`).join(separator)
+const long = (count: number, separator: string): string =>
+  Array.from({ length: count }, (_, i) => `value${i}[index${i} + 1]`).join(separator)
 
 test('short lines stay', () => {
   expect(wrap('a = b + c;', 2)).toEqual(['  a = b + c;'])
@@ -34,7 +35,12 @@ test('only white space is added', () => {
   for (const separator of [' + ', ', ', ' && ', ' * ']) {
     const text = `if (f(${long(30, separator)}) < 3) {`
     const lines = wrap(text, 6)
-    expect(lines.map((line) => line.trim()).join(' ').replaceAll('= ', '=')).toBe(text.replaceAll('= ', '='))
+    expect(
+      lines
+        .map((line) => line.trim())
+        .join(' ')
+        .replaceAll('= ', '='),
+    ).toBe(text.replaceAll('= ', '='))
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(116)
   }
 })

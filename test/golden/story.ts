@@ -34,18 +34,26 @@ const TINY_PROMPT = [BOS, ...Array.from({ length: 11 }, (_, i) => 3 + ((i * 37) 
 export function testGolden({ name, nmse: allowed, missing, mostTokens = STORY_TOKENS }: GoldenDevice): void {
   describe.skipIf(missing !== undefined)(`on ${name}${missing === undefined ? '' : `: ${missing}`}`, () => {
     let device: Device
-    beforeAll(async () => { ({ device } = await open(name)) })
+    beforeAll(async () => {
+      ;({ device } = await open(name))
+    })
     afterAll(() => device?.close())
 
-    test.skipIf(noStory !== undefined)(`stories260K tells the published story${noStory === undefined ? '' : `: ${noStory}`}`, { timeout: TIMEOUT }, async () => {
-      const { expected_stdout: published } = JSON.parse(readFileSync(`${STORY}.expected-greedy.json`, 'utf8')) as { expected_stdout: string }
-      await using model = await load(`${STORY}.f32.gguf`, { device })
-      const { text, tokens, stats } = await model.generate('', { temperature: 0, maxTokens: mostTokens, ignoreEos: true })
-      expect(tokens).toHaveLength(mostTokens)
-      expect(stats.submissionsPerToken).toBe(1)
-      if (mostTokens === STORY_TOKENS) expect(text).toBe(published)
-      else expect(published.startsWith(text) && text.length > mostTokens).toBe(true)
-    })
+    test.skipIf(noStory !== undefined)(
+      `stories260K tells the published story${noStory === undefined ? '' : `: ${noStory}`}`,
+      { timeout: TIMEOUT },
+      async () => {
+        const { expected_stdout: published } = JSON.parse(readFileSync(`${STORY}.expected-greedy.json`, 'utf8')) as {
+          expected_stdout: string
+        }
+        await using model = await load(`${STORY}.f32.gguf`, { device })
+        const { text, tokens, stats } = await model.generate('', { temperature: 0, maxTokens: mostTokens, ignoreEos: true })
+        expect(tokens).toHaveLength(mostTokens)
+        expect(stats.submissionsPerToken).toBe(1)
+        if (mostTokens === STORY_TOKENS) expect(text).toBe(published)
+        else expect(published.startsWith(text) && text.length > mostTokens).toBe(true)
+      },
+    )
 
     test('the tiny model computes the same as the oracle, prompt and single tokens', async () => {
       await using oracle = openReference({ caps: { tiles: false }, check: false })
@@ -74,16 +82,22 @@ async function countSteady(model: Model, sampling: GenerateOptions): Promise<obj
   const options = { ...sampling, ignoreEos: true, maxTokens: 10 }
   const warm = await model.generate(TINY_PROMPT, options)
   const before = { ...model.device.stats }
-  const { tokens, stats: { submissionsPerToken } } = await model.generate(TINY_PROMPT, options)
+  const {
+    tokens,
+    stats: { submissionsPerToken },
+  } = await model.generate(TINY_PROMPT, options)
   const after = { ...model.device.stats }
   return {
-    repeated: tokens.join() === warm.tokens.join(), submissions: after.submissions - before.submissions, submissionsPerToken,
+    repeated: tokens.join() === warm.tokens.join(),
+    submissions: after.submissions - before.submissions,
+    submissionsPerToken,
     changed: UNTOUCHED.filter((key) => after[key] !== before[key]),
   }
 }
 
 async function logitsOf(
-  file: Awaited<ReturnType<typeof tinyModel>>, device: Device,
+  file: Awaited<ReturnType<typeof tinyModel>>,
+  device: Device,
 ): Promise<{ prompt: Float32Array; step: Float32Array; tokens: readonly number[] }> {
   await using model = await load(file, { device, contextLength: 64 })
   const prompt = new Float32Array(TINY_PROMPT.length * model.vocabulary)

@@ -40,7 +40,10 @@ test('known values', () => {
 test('rounds to nearest even, from any double, in one step', () => {
   const agrees = (x: number): boolean => roundHalf(x) === nearest(x)
   const near = tuple(integer({ min: 0, max: finite.length - 2 }), double({ min: -0.5, max: 1.5, noNaN: true }))
-  assert(property(near, ([at, part]) => agrees(finite[at]! + (finite[at + 1]! - finite[at]!) * part)), { numRuns: 3000 })
+  assert(
+    property(near, ([at, part]) => agrees(finite[at]! + (finite[at + 1]! - finite[at]!) * part)),
+    { numRuns: 3000 },
+  )
   assert(property(double({ min: -7e4, max: 7e4, noNaN: true }), agrees), { numRuns: 2000 })
 })
 

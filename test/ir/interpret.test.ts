@@ -6,11 +6,14 @@ import { run } from './run.ts'
 const MIN = -(2 ** 31)
 
 test('axpy over several workgroups', () => {
-  const axpy = kernel('axpy', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'readwrite'), n: uniform('u32'), a: uniform('f32') }, workgroup: [8] },
+  const axpy = kernel(
+    'axpy',
+    { params: { x: buffer('f32', 'read'), y: buffer('f32', 'readwrite'), n: uniform('u32'), a: uniform('f32') }, workgroup: [8] },
     ({ x, y, n, a }, k) => {
       const i = k.globalId.x
       k.when(i.lt(n), () => y.set(i, x.at(i).mul(a).add(y.at(i))))
-    })
+    },
+  )
   const x = Float32Array.from({ length: 19 }, (_, i) => i / 3)
   const y = Float32Array.from({ length: 20 }, (_, i) => i)
   run(axpy, { x, y }, [3, 1, 1], { n: 19, a: 0.1 })
@@ -22,7 +25,12 @@ test('axpy over several workgroups', () => {
 
 test('integers wrap, shifts count modulo 32, division is defined everywhere', () => {
   const ops = ['add', 'sub', 'mul', 'div', 'rem', 'shl', 'shr', 'min', 'max', 'and', 'or', 'xor'] as const
-  const work = kernel('integers', { params: { a: buffer('i32', 'read'), b: buffer('i32', 'read'), s: buffer('i32', 'write'), u: buffer('u32', 'write') }, workgroup: [6] },
+  const work = kernel(
+    'integers',
+    {
+      params: { a: buffer('i32', 'read'), b: buffer('i32', 'read'), s: buffer('i32', 'write'), u: buffer('u32', 'write') },
+      workgroup: [6],
+    },
     ({ a, b, s, u }, k) => {
       const x = a.at(k.lane)
       const y = b.at(k.lane)
@@ -32,7 +40,8 @@ test('integers wrap, shifts count modulo 32, division is defined everywhere', ()
       })
       s.set(k.lane.mul(ops.length + 2).add(ops.length), x.neg())
       s.set(k.lane.mul(ops.length + 2).add(ops.length + 1), x.abs())
-    })
+    },
+  )
   const a = Int32Array.of(MIN, MIN, 7, -7, 2 ** 31 - 1, 123456789)
   const b = Int32Array.of(-1, 0, -2, 33, 1, 987654321)
   const s = new Int32Array(6 * 14)
@@ -45,18 +54,43 @@ test('integers wrap, shifts count modulo 32, division is defined everywhere', ()
   expect(row(3).slice(3, 7)).toEqual([0, -7, -14, -4])
   expect(row(4)[0]).toBe(MIN)
   expect(row(5)[2]).toBe(Math.imul(123456789, 987654321))
-  expect([...u.subarray(0, 12)]).toEqual([2 ** 31 - 1, 2 ** 31 + 1, 2 ** 31, 0, 2 ** 31, 0, 1, 2 ** 31, 2 ** 32 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 31 - 1])
+  expect([...u.subarray(0, 12)]).toEqual([
+    2 ** 31 - 1,
+    2 ** 31 + 1,
+    2 ** 31,
+    0,
+    2 ** 31,
+    0,
+    1,
+    2 ** 31,
+    2 ** 32 - 1,
+    2 ** 31,
+    2 ** 32 - 1,
+    2 ** 31 - 1,
+  ])
 })
 
 test('casts truncate, saturate and round', () => {
-  const cast = kernel('casts', { params: { x: buffer('f32', 'read'), s: buffer('i32', 'write'), u: buffer('u32', 'write'), h: buffer('f16', 'write'), f: buffer('f32', 'write') }, workgroup: [8] },
+  const cast = kernel(
+    'casts',
+    {
+      params: {
+        x: buffer('f32', 'read'),
+        s: buffer('i32', 'write'),
+        u: buffer('u32', 'write'),
+        h: buffer('f16', 'write'),
+        f: buffer('f32', 'write'),
+      },
+      workgroup: [8],
+    },
     ({ x, s, u, h, f }, k) => {
       const value = x.at(k.lane)
       s.set(k.lane, value.to('i32'))
       u.set(k.lane, value.to('u32'))
       h.set(k.lane, value.to('f16'))
       f.set(k.lane, value.to('u32').to('f32').add(value.to('bool').to('f32')))
-    })
+    },
+  )
   const x = Float32Array.of(1.9, -1.9, 3e9, -3e9, NaN, Infinity, -0, 65520)
   const out = { s: new Int32Array(8), u: new Uint32Array(8), h: new Uint16Array(8), f: new Float32Array(8) }
   run(cast, { x, ...out })
@@ -80,21 +114,25 @@ test('f16 arithmetic rounds once at every step', () => {
 })
 
 test('packed bytes and halves, dots, lookups, tables', () => {
-  const packed = kernel('packed', { params: { a: buffer('u32', 'read'), s: buffer('i32', 'write'), f: buffer('f32', 'write'), u: buffer('u32', 'write') } }, ({ a, s, f, u }, k) => {
-    const [x, y] = [a.at(0), a.at(1)]
-    const sum = k.const('i32', 100)
-    s.set(0, x.dotI8(y, sum))
-    s.set(1, x.dotU8I8(y, sum))
-    s.set(2, x.and(0x7f7f7f7f).dotU7I8(y, sum))
-    s.store(4, x.unpackI8())
-    u.store(0, x.unpackU8())
-    u.set(4, x.unpackI8().packI8())
-    u.set(5, x.unpackF16().packF16())
-    u.set(6, x.and(0x0f0f0f0f).lookup16([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, -1, -2]))
-    u.set(7, x.popcount())
-    f.store(0, a.at(2).unpackF16())
-    f.set(2, k.table('f32', [0.5, 0.25], k.const('u32', 1)))
-  })
+  const packed = kernel(
+    'packed',
+    { params: { a: buffer('u32', 'read'), s: buffer('i32', 'write'), f: buffer('f32', 'write'), u: buffer('u32', 'write') } },
+    ({ a, s, f, u }, k) => {
+      const [x, y] = [a.at(0), a.at(1)]
+      const sum = k.const('i32', 100)
+      s.set(0, x.dotI8(y, sum))
+      s.set(1, x.dotU8I8(y, sum))
+      s.set(2, x.and(0x7f7f7f7f).dotU7I8(y, sum))
+      s.store(4, x.unpackI8())
+      u.store(0, x.unpackU8())
+      u.set(4, x.unpackI8().packI8())
+      u.set(5, x.unpackF16().packF16())
+      u.set(6, x.and(0x0f0f0f0f).lookup16([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, -1, -2]))
+      u.set(7, x.popcount())
+      f.store(0, a.at(2).unpackF16())
+      f.set(2, k.table('f32', [0.5, 0.25], k.const('u32', 1)))
+    },
+  )
   const a = Uint32Array.of(0x80ff027f, 0x7f80ff01, 0xc0003c00)
   const out = { s: new Int32Array(8), f: new Float32Array(3), u: new Uint32Array(8) }
   run(packed, { a, ...out })
@@ -107,13 +145,17 @@ test('packed bytes and halves, dots, lookups, tables', () => {
 })
 
 test('vectors of sixteen in one lane', () => {
-  const wide = kernel('wide', { params: { x: buffer('f32', 'read'), q: buffer('i8', 'read'), y: buffer('f32', 'write') } }, ({ x, q, y }, k) => {
-    const v = x.load(0, 16).mul(q.load(0, 16).to('f32'))
-    y.set(0, v.hsum())
-    y.set(1, v.hmax())
-    y.store(2, v.slice(4, 4).join(v.slice(0, 4)))
-    y.set(10, k.vec(v.lane(15), v.lane(0)).lane(0))
-  })
+  const wide = kernel(
+    'wide',
+    { params: { x: buffer('f32', 'read'), q: buffer('i8', 'read'), y: buffer('f32', 'write') } },
+    ({ x, q, y }, k) => {
+      const v = x.load(0, 16).mul(q.load(0, 16).to('f32'))
+      y.set(0, v.hsum())
+      y.set(1, v.hmax())
+      y.store(2, v.slice(4, 4).join(v.slice(0, 4)))
+      y.set(10, k.vec(v.lane(15), v.lane(0)).lane(0))
+    },
+  )
   const y = new Float32Array(11)
   run(wide, { x: Float32Array.from({ length: 16 }, (_, i) => i / 2), q: Int8Array.from({ length: 16 }, (_, i) => 8 - i), y })
   const v = Array.from({ length: 16 }, (_, i) => (i / 2) * (8 - i))
@@ -130,7 +172,11 @@ test('lanes part and meet again: if, for, loop with breakIf inside an if', () =>
         k.breakIf(now.eq(1))
         steps.set(steps.get().add(0))
       })
-      k.when(now.and(1).eq(0), () => n.set(now.shr(1)), () => n.set(now.mul(3).add(1)))
+      k.when(
+        now.and(1).eq(0),
+        () => n.set(now.shr(1)),
+        () => n.set(now.mul(3).add(1)),
+      )
       steps.set(steps.get().add(1))
     })
     const extra = k.var('extra', k.const('u32', 0))
@@ -151,19 +197,31 @@ test('lanes part and meet again: if, for, loop with breakIf inside an if', () =>
 })
 
 test('subgroups, shared memory and atomics', () => {
-  const work = kernel('groups', { params: { y: buffer('u32', 'write'), total: buffer('u32', 'readwrite') }, workgroup: [8], subgroup: 4 }, ({ y, total }, k) => {
-    const tile = k.shared('tile', 'u32', 8)
-    tile.set(k.lane, k.lane.mul(k.lane))
-    k.barrier()
-    const mirrored = tile.at(k.const('u32', 7).sub(k.lane))
-    const values = [
-      mirrored, k.subSum(k.lane), k.subMax(k.lane), k.subMin(k.lane), k.subBroadcast(k.lane, 2), k.subShuffleXor(k.lane, 1),
-      k.subShuffleDown(k.lane, 1), k.subShuffle(k.lane, k.const('u32', 3).sub(k.sublane)), k.subAny(k.lane.eq(5)).to('u32'), k.subAll(k.lane.lt(4)).to('u32'),
-    ]
-    values.forEach((value, at) => y.set(k.lane.mul(values.length).add(at), value))
-    total.atomic('add', 0, k.lane)
-    total.atomic('max', 1, k.lane)
-  })
+  const work = kernel(
+    'groups',
+    { params: { y: buffer('u32', 'write'), total: buffer('u32', 'readwrite') }, workgroup: [8], subgroup: 4 },
+    ({ y, total }, k) => {
+      const tile = k.shared('tile', 'u32', 8)
+      tile.set(k.lane, k.lane.mul(k.lane))
+      k.barrier()
+      const mirrored = tile.at(k.const('u32', 7).sub(k.lane))
+      const values = [
+        mirrored,
+        k.subSum(k.lane),
+        k.subMax(k.lane),
+        k.subMin(k.lane),
+        k.subBroadcast(k.lane, 2),
+        k.subShuffleXor(k.lane, 1),
+        k.subShuffleDown(k.lane, 1),
+        k.subShuffle(k.lane, k.const('u32', 3).sub(k.sublane)),
+        k.subAny(k.lane.eq(5)).to('u32'),
+        k.subAll(k.lane.lt(4)).to('u32'),
+      ]
+      values.forEach((value, at) => y.set(k.lane.mul(values.length).add(at), value))
+      total.atomic('add', 0, k.lane)
+      total.atomic('max', 1, k.lane)
+    },
+  )
   const y = new Uint32Array(80)
   const total = new Uint32Array(2)
   run(work, { y, total })
@@ -182,21 +240,30 @@ test('subgroups, shared memory and atomics', () => {
 })
 
 test('tiles multiply', () => {
-  const product = kernel('tiles', { params: { a: buffer('f16', 'read'), b: buffer('f32', 'read'), c: buffer('f32', 'write') }, workgroup: [8], subgroup: 4 }, ({ a, b, c }, k) => {
-    const sum = k.var('sum', k.tileFill('f32', 1))
-    sum.set(k.tileMma(a.tile(0, 8), b.tile(0, 8, { transposed: true }), sum.get()))
-    c.setTile(k.subgroupId.mul(64), 8, sum.get())
-  })
+  const product = kernel(
+    'tiles',
+    { params: { a: buffer('f16', 'read'), b: buffer('f32', 'read'), c: buffer('f32', 'write') }, workgroup: [8], subgroup: 4 },
+    ({ a, b, c }, k) => {
+      const sum = k.var('sum', k.tileFill('f32', 1))
+      sum.set(k.tileMma(a.tile(0, 8), b.tile(0, 8, { transposed: true }), sum.get()))
+      c.setTile(k.subgroupId.mul(64), 8, sum.get())
+    },
+  )
   const b = Float32Array.from({ length: 64 }, (_, i) => i % 7)
   const c = new Float32Array(128)
   run(product, { a: new Uint16Array(64).fill(0x4000), b, c })
-  const expected = Array.from({ length: 64 }, (_, i) => 1 + 2 * Array.from({ length: 8 }, (_, k) => b[(i % 8) * 8 + k]!).reduce((x, y) => x + y))
+  const expected = Array.from(
+    { length: 64 },
+    (_, i) => 1 + 2 * Array.from({ length: 8 }, (_, k) => b[(i % 8) * 8 + k]!).reduce((x, y) => x + y),
+  )
   expect([...c]).toEqual([...expected, ...expected])
 })
 
 test('an unaligned view is read and written in place', () => {
   const bytes = new Uint8Array(17)
-  const copy = kernel('unaligned', { params: { y: buffer('u32', 'write') }, workgroup: [4] }, ({ y }, k) => y.set(k.lane, k.lane.add(0x01020300)))
+  const copy = kernel('unaligned', { params: { y: buffer('u32', 'write') }, workgroup: [4] }, ({ y }, k) =>
+    y.set(k.lane, k.lane.add(0x01020300)),
+  )
   run(copy, { y: bytes.subarray(1) })
   expect([...bytes]).toEqual([0, 0, 3, 2, 1, 1, 3, 2, 1, 2, 3, 2, 1, 3, 3, 2, 1])
 })

@@ -13,9 +13,14 @@ type F32 = Value<'f32'>
 const LANES = 64
 
 function compile(name: string, formula: (x: F32, y: F32) => F32): Kernel {
-  const written = kernel(name, {
-    params: { x: buffer('f32', 'read'), y: buffer('f32', 'read'), out: buffer('f32', 'write') }, workgroup: [LANES],
-  }, ({ x, y, out }, k) => out.set(k.globalId.x, formula(x.at(k.globalId.x), y.at(k.globalId.x))))
+  const written = kernel(
+    name,
+    {
+      params: { x: buffer('f32', 'read'), y: buffer('f32', 'read'), out: buffer('f32', 'write') },
+      workgroup: [LANES],
+    },
+    ({ x, y, out }, k) => out.set(k.globalId.x, formula(x.at(k.globalId.x), y.at(k.globalId.x))),
+  )
   return decompose(written, POOR)
 }
 
@@ -27,7 +32,11 @@ function run(compiled: Kernel, xs: readonly number[], ys: readonly number[] = xs
     return new Uint8Array(array.buffer)
   }
   const out = new Float32Array(count)
-  interpret(compiled, { buffers: { x: bytes(xs), y: bytes(ys), out: new Uint8Array(out.buffer) }, grid: [count / LANES, 1, 1] }, { check: false })
+  interpret(
+    compiled,
+    { buffers: { x: bytes(xs), y: bytes(ys), out: new Uint8Array(out.buffer) }, grid: [count / LANES, 1, 1] },
+    { check: false },
+  )
   return out.slice(0, xs.length)
 }
 
@@ -41,7 +50,10 @@ function range(from: number, to: number, count: number): number[] {
 }
 /** Both signs, evenly over the magnitudes. */
 function magnitudes(from: number, to: number, count: number): number[] {
-  return range(Math.log(from), Math.log(to), count).flatMap((exponent) => [Math.fround(Math.exp(exponent)), Math.fround(-Math.exp(exponent))])
+  return range(Math.log(from), Math.log(to), count).flatMap((exponent) => [
+    Math.fround(Math.exp(exponent)),
+    Math.fround(-Math.exp(exponent)),
+  ])
 }
 
 function worst(results: Float32Array, truth: readonly number[], floor?: number): number {
@@ -54,7 +66,14 @@ function worst(results: Float32Array, truth: readonly number[], floor?: number):
 }
 
 const positive = magnitudes(1e-44, 3e38, 4000).filter((x) => x > 0)
-const cases: readonly [name: string, formula: (x: F32) => F32, truth: (x: number) => number, inputs: readonly number[], limit: number, floor?: number][] = [
+const cases: readonly [
+  name: string,
+  formula: (x: F32) => F32,
+  truth: (x: number) => number,
+  inputs: readonly number[],
+  limit: number,
+  floor?: number,
+][] = [
   ['exp', (x) => x.exp(), Math.exp, [...range(-104, 89.5, 8000), ...magnitudes(1e-8, 1, 500)], 2],
   ['exp2', (x) => x.exp2(), (x) => 2 ** x, [...range(-151, 129, 8000), ...magnitudes(1e-8, 1, 500)], 2],
   ['log', (x) => x.log(), Math.log, [...positive, ...range(0.5, 2, 4000)], 2],
@@ -78,18 +97,36 @@ describe('accuracy', () => {
   it('pow', () => {
     const pairs = range(-20, 20, 120).flatMap((b) => range(-6, 6, 60).map((e) => [Math.fround(2 ** e), b] as const))
     const [xs, ys] = [pairs.map(([a]) => a), pairs.map(([, b]) => b)]
-    const results = run(compile('pow', (x, y) => x.pow(y)), xs, ys)
-    expect(worst(results, pairs.map(([a, b]) => a ** b))).toBeLessThanOrEqual(4)
+    const results = run(
+      compile('pow', (x, y) => x.pow(y)),
+      xs,
+      ys,
+    )
+    expect(
+      worst(
+        results,
+        pairs.map(([a, b]) => a ** b),
+      ),
+    ).toBeLessThanOrEqual(4)
   })
 })
 
 describe('the odd values', () => {
   const ODD = [0, -0, 1, -1, Infinity, -Infinity, NaN, 1e-45, 1e-40, -3, 2.5, 0.5, -0.5, 200, -200, 3e38]
   const floats: Readonly<Record<string, readonly [(x: F32) => F32, (x: number) => number]>> = {
-    exp: [(x) => x.exp(), Math.exp], exp2: [(x) => x.exp2(), (x) => 2 ** x], log: [(x) => x.log(), Math.log], log2: [(x) => x.log2(), Math.log2],
-    tanh: [(x) => x.tanh(), Math.tanh], asin: [(x) => x.asin(), Math.asin], acos: [(x) => x.acos(), Math.acos], atan: [(x) => x.atan(), Math.atan],
-    floor: [(x) => x.floor(), Math.floor], ceil: [(x) => x.ceil(), Math.ceil], trunc: [(x) => x.trunc(), Math.trunc],
-    abs: [(x) => x.abs(), Math.abs], neg: [(x) => x.neg(), (x) => -x],
+    exp: [(x) => x.exp(), Math.exp],
+    exp2: [(x) => x.exp2(), (x) => 2 ** x],
+    log: [(x) => x.log(), Math.log],
+    log2: [(x) => x.log2(), Math.log2],
+    tanh: [(x) => x.tanh(), Math.tanh],
+    asin: [(x) => x.asin(), Math.asin],
+    acos: [(x) => x.acos(), Math.acos],
+    atan: [(x) => x.atan(), Math.atan],
+    floor: [(x) => x.floor(), Math.floor],
+    ceil: [(x) => x.ceil(), Math.ceil],
+    trunc: [(x) => x.trunc(), Math.trunc],
+    abs: [(x) => x.abs(), Math.abs],
+    neg: [(x) => x.neg(), (x) => -x],
   }
   it.each(Object.entries(floats))('%s', (name, [formula, truth]) => {
     const results = run(compile(name, formula), ODD)
@@ -102,15 +139,47 @@ describe('the odd values', () => {
 
   it('rint takes halves to even', () => {
     const xs = [0.5, 1.5, 2.5, -0.5, -1.5, 8388609, 4194303.5, 4194304.5, Infinity, -0]
-    expect([...run(compile('rint', (x) => x.rint()), xs)]).toEqual([0, 2, 2, -0, -2, 8388609, 4194304, 4194304, Infinity, -0])
+    expect([
+      ...run(
+        compile('rint', (x) => x.rint()),
+        xs,
+      ),
+    ]).toEqual([0, 2, 2, -0, -2, 8388609, 4194304, 4194304, Infinity, -0])
   })
 
   it('pow', () => {
     const pairs = [
-      [2, 10], [-2, 3], [-2, 2], [-2, 0.5], [0, 0], [0, 2], [0, -1], [-0, 3], [-0, -3], [5, 0], [NaN, 0], [NaN, 1], [2, NaN],
-      [Infinity, 2], [Infinity, 0.5], [Infinity, -1], [-Infinity, 3], [2, Infinity], [0.5, Infinity], [2, -Infinity], [2, 200], [2, -200], [10, 38], [1e-40, 0.5], [1, 7],
+      [2, 10],
+      [-2, 3],
+      [-2, 2],
+      [-2, 0.5],
+      [0, 0],
+      [0, 2],
+      [0, -1],
+      [-0, 3],
+      [-0, -3],
+      [5, 0],
+      [NaN, 0],
+      [NaN, 1],
+      [2, NaN],
+      [Infinity, 2],
+      [Infinity, 0.5],
+      [Infinity, -1],
+      [-Infinity, 3],
+      [2, Infinity],
+      [0.5, Infinity],
+      [2, -Infinity],
+      [2, 200],
+      [2, -200],
+      [10, 38],
+      [1e-40, 0.5],
+      [1, 7],
     ] as const
-    const results = run(compile('pow', (x, y) => x.pow(y)), pairs.map(([a]) => a), pairs.map(([, b]) => b))
+    const results = run(
+      compile('pow', (x, y) => x.pow(y)),
+      pairs.map(([a]) => a),
+      pairs.map(([, b]) => b),
+    )
     pairs.forEach(([a, b], at) => {
       const [got, wanted] = [results[at] as number, Math.fround(Math.fround(a) ** b)]
       if (Number.isFinite(wanted) && wanted !== 0) expect(Math.abs(got - wanted) / ulp(wanted), `${a}**${b}`).toBeLessThanOrEqual(4)
@@ -120,24 +189,34 @@ describe('the odd values', () => {
 })
 
 describe('f16 in words', () => {
-  const unpack = decompose(kernel('unpack', { params: { x: buffer('u32', 'read'), out: buffer('f32', 'write') }, workgroup: [LANES] }, ({ x, out }, k) => {
-    const pair = x.at(k.globalId.x).unpackF16()
-    out.set(k.globalId.x.mul(2), pair.lane(0))
-    out.set(k.globalId.x.mul(2).add(1), pair.lane(1))
-  }), POOR)
-  const pack = decompose(kernel('pack', { params: { x: buffer('f32', 'read'), out: buffer('u32', 'write') }, workgroup: [LANES] }, ({ x, out }, k) => {
-    out.set(k.globalId.x, x.load(k.globalId.x.mul(2), 2).packF16())
-  }), POOR)
+  const unpack = decompose(
+    kernel('unpack', { params: { x: buffer('u32', 'read'), out: buffer('f32', 'write') }, workgroup: [LANES] }, ({ x, out }, k) => {
+      const pair = x.at(k.globalId.x).unpackF16()
+      out.set(k.globalId.x.mul(2), pair.lane(0))
+      out.set(k.globalId.x.mul(2).add(1), pair.lane(1))
+    }),
+    POOR,
+  )
+  const pack = decompose(
+    kernel('pack', { params: { x: buffer('f32', 'read'), out: buffer('u32', 'write') }, workgroup: [LANES] }, ({ x, out }, k) => {
+      out.set(k.globalId.x, x.load(k.globalId.x.mul(2), 2).packF16())
+    }),
+    POOR,
+  )
 
   it('every f16 is read', () => {
     const [x, out] = [Uint16Array.from({ length: 65536 }, (_, bits) => bits), new Float32Array(65536)]
-    interpret(unpack, { buffers: { x: new Uint8Array(x.buffer), out: new Uint8Array(out.buffer) }, grid: [32768 / LANES, 1, 1] }, { check: false })
+    interpret(
+      unpack,
+      { buffers: { x: new Uint8Array(x.buffer), out: new Uint8Array(out.buffer) }, grid: [32768 / LANES, 1, 1] },
+      { check: false },
+    )
     expect(out.every((value, bits) => Object.is(value, HALVES[bits]))).toBe(true)
   })
 
   it('every f16, and what lies between two, is written to the nearest', () => {
     const between = Array.from({ length: 0x7c00 }, (_, bits) => {
-      const [low, high] = [HALVES[bits] as number, bits === 0x7bff ? 65536 : HALVES[bits + 1] as number]
+      const [low, high] = [HALVES[bits] as number, bits === 0x7bff ? 65536 : (HALVES[bits + 1] as number)]
       const middle = Math.fround((low + high) / 2)
       return [low, middle, -middle, Math.fround(middle * (1 + 2 ** -23)), Math.fround(middle * (1 - 2 ** -23)), -low]
     }).flat()
@@ -146,8 +225,14 @@ describe('f16 in words', () => {
     const x = new Float32Array(2 * count)
     x.set(inputs)
     const out = new Uint16Array(2 * count)
-    interpret(pack, { buffers: { x: new Uint8Array(x.buffer), out: new Uint8Array(out.buffer) }, grid: [count / LANES, 1, 1] }, { check: false })
-    const wrong = [...inputs].filter((value, at) => (Number.isNaN(value) ? ((out[at] as number) & 0x7fff) <= 0x7c00 : out[at] !== encodeHalf(value)))
+    interpret(
+      pack,
+      { buffers: { x: new Uint8Array(x.buffer), out: new Uint8Array(out.buffer) }, grid: [count / LANES, 1, 1] },
+      { check: false },
+    )
+    const wrong = [...inputs].filter((value, at) =>
+      Number.isNaN(value) ? ((out[at] as number) & 0x7fff) <= 0x7c00 : out[at] !== encodeHalf(value),
+    )
     expect(wrong).toEqual([])
   })
 })

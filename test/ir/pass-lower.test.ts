@@ -33,7 +33,9 @@ test.each(TARGETS.map((target) => [target.name, target] as const))('on %s nothin
     if (!target.narrow) {
       const storages = [...lowered.params, ...lowered.shared].flatMap((each) => ('storage' in each ? [each.storage] : []))
       expect(storages.filter((storage) => /^(u8|i8|u16|i16|f16)/.test(storage))).toEqual([])
-      expect(uses(lowered, ({ op, arg }) => (op === 'load' || op === 'store') && (arg as { width?: number }).width !== undefined)).toBe(false)
+      expect(uses(lowered, ({ op, arg }) => (op === 'load' || op === 'store') && (arg as { width?: number }).width !== undefined)).toBe(
+        false,
+      )
     }
   }
 })
@@ -60,7 +62,8 @@ test('a kernel of one lane stays as it is', () => {
   expect(serialize(written, POOR)).toBe(written)
 })
 
-const storing = (write: (out: { set(at: number, v: number): void }) => void): Kernel => kernel('storing', { params: { out: buffer('u8', 'write') } }, ({ out }) => write(out))
+const storing = (write: (out: { set(at: number, v: number): void }) => void): Kernel =>
+  kernel('storing', { params: { out: buffer('u8', 'write') } }, ({ out }) => write(out))
 
 test('only stores of parts of words make memory atomic', () => {
   const whole = kernel('whole', { params: { x: buffer('u8', 'read'), out: buffer('u8', 'write') }, workgroup: [8] }, ({ x, out }, k) => {
@@ -90,16 +93,44 @@ test('what cannot be done is refused by name', () => {
 
 test('simplified arithmetic has the same bits', () => {
   const steps: readonly ((v: Value<'u32'>, k: (value: number) => Value<'u32'>) => Value<'u32'>)[] = [
-    (v) => v.shl(33).shl(3), (v) => v.shr(20).shr(20), (v) => v.shl(34).and(3), (v) => v.mul(4).add(3).shr(2), (v) => v.mul(8).add(5).and(7),
-    (v) => v.as('i32').shr(k32(v, -1)).shr(k32(v, 5)).as('u32'), (v) => v.as('i32').add(7).sub(9).sub(2 ** 31 - 1).as('u32'),
-    (v) => v.add(5).sub(3), (v) => v.add(3).sub(5), (v) => v.sub(v).add(v.xor(v)), (v) => v.div(1).rem(1), (v) => v.div(0).add(v.rem(0)),
-    (v) => v.as('i32').abs().neg().neg().as('u32'), (v) => v.or(0xf0).or(0xf).and(0xff).and(0x3c), (v) => v.mul(3).mul(0x55555556), (v) => v.min(0).max(0),
-    (v) => v.lt(0).select(v, v.add(1)), (v) => v.eq(v).not().select(v, 3), (v) => v.to('f32').sub(0).mul(1).div(1).to('u32'),
-    (v, k) => k(7).div(2).add(k(9).rem(4)).shl(k(3)).sub(v), (v) => v.splat(4).slice(1, 2).lane(0).add(v.splat(2).hsum()),
+    (v) => v.shl(33).shl(3),
+    (v) => v.shr(20).shr(20),
+    (v) => v.shl(34).and(3),
+    (v) => v.mul(4).add(3).shr(2),
+    (v) => v.mul(8).add(5).and(7),
+    (v) => v.as('i32').shr(k32(v, -1)).shr(k32(v, 5)).as('u32'),
+    (v) =>
+      v
+        .as('i32')
+        .add(7)
+        .sub(9)
+        .sub(2 ** 31 - 1)
+        .as('u32'),
+    (v) => v.add(5).sub(3),
+    (v) => v.add(3).sub(5),
+    (v) => v.sub(v).add(v.xor(v)),
+    (v) => v.div(1).rem(1),
+    (v) => v.div(0).add(v.rem(0)),
+    (v) => v.as('i32').abs().neg().neg().as('u32'),
+    (v) => v.or(0xf0).or(0xf).and(0xff).and(0x3c),
+    (v) => v.mul(3).mul(0x55555556),
+    (v) => v.min(0).max(0),
+    (v) => v.lt(0).select(v, v.add(1)),
+    (v) => v.eq(v).not().select(v, 3),
+    (v) => v.to('f32').sub(0).mul(1).div(1).to('u32'),
+    (v, k) => k(7).div(2).add(k(9).rem(4)).shl(k(3)).sub(v),
+    (v) => v.splat(4).slice(1, 2).lane(0).add(v.splat(2).hsum()),
   ]
   const k32 = (v: Value<'u32'>, value: number): Value<'i32'> => v.sub(v).as('i32').add(value)
   const written = kernel('same', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') } }, ({ x, y }, k) => {
-    k.for({ to: 6 }, (i) => steps.forEach((step, at) => y.set(i.mul(steps.length).add(at), step(x.at(i), (value) => k.const('u32', value)))))
+    k.for({ to: 6 }, (i) =>
+      steps.forEach((step, at) =>
+        y.set(
+          i.mul(steps.length).add(at),
+          step(x.at(i), (value) => k.const('u32', value)),
+        ),
+      ),
+    )
   })
   const results = [written, simplify(written), lower(written, POOR)].map((each) => {
     const y = new Uint32Array(6 * steps.length)
@@ -111,15 +142,19 @@ test('simplified arithmetic has the same bits', () => {
 })
 
 test('5,000 nodes are lowered quickly', () => {
-  const big = kernel('big', { params: { a: buffer('f32', 'read'), h: buffer('f16', 'read'), out: buffer('f32', 'write'), n: uniform('u32') }, workgroup: [64] }, ({ a, h, out, n }, k) => {
-    const at = k.globalId.x
-    k.for({ to: n }, (i) => {
-      let sum: Value<'f32'> = a.at(i)
-      for (let j = 0; j < 420; j++) sum = sum.add(a.at(at.mul(n).add(i).add(j)).mul(h.at(at.add(j)).to('f32')))
-      out.set(at, sum)
-      k.barrier()
-    })
-  })
+  const big = kernel(
+    'big',
+    { params: { a: buffer('f32', 'read'), h: buffer('f16', 'read'), out: buffer('f32', 'write'), n: uniform('u32') }, workgroup: [64] },
+    ({ a, h, out, n }, k) => {
+      const at = k.globalId.x
+      k.for({ to: n }, (i) => {
+        let sum: Value<'f32'> = a.at(i)
+        for (let j = 0; j < 420; j++) sum = sum.add(a.at(at.mul(n).add(i).add(j)).mul(h.at(at.add(j)).to('f32')))
+        out.set(at, sum)
+        k.barrier()
+      })
+    },
+  )
   lower(big, RICH)
   const before = process.cpuUsage().user
   lower(big, RICH)

@@ -14,10 +14,15 @@ function results(kernel: Kernel, { buffers, uniforms = {}, grid }: Sample): Read
   return used
 }
 
-function expectSame(got: Readonly<Record<string, Uint8Array>>, wanted: Readonly<Record<string, Uint8Array>>, sample: Sample, what: string): void {
+function expectSame(
+  got: Readonly<Record<string, Uint8Array>>,
+  wanted: Readonly<Record<string, Uint8Array>>,
+  sample: Sample,
+  what: string,
+): void {
   for (const [name, bytes] of Object.entries(wanted)) {
     if (sample.compare === 'u8' || name === 'j') {
-      expect([...got[name] as Uint8Array], `${what}: ${name}`).toEqual([...bytes])
+      expect([...(got[name] as Uint8Array)], `${what}: ${name}`).toEqual([...bytes])
       continue
     }
     const [a, b] = [new Float32Array((got[name] as Uint8Array).buffer), new Float32Array(bytes.buffer)]

@@ -8,18 +8,29 @@ import { printKernel } from '../../src/ir/print.ts'
 import { RICH } from './target.ts'
 
 test('a matrix-vector product reads as if written by hand', () => {
-  const written = kernel('matvec', {
-    params: { w: buffer('f32', 'read'), x: buffer('f32', 'read'), y: buffer('f32', 'write'), rows: uniform('u32'), columns: uniform('u32') }, workgroup: [64],
-  }, ({ w, x, y, rows, columns }, k) => {
-    const row = k.let('row', k.globalId.x)
-    k.when(row.lt(rows), () => {
-      const sum = k.var('sum', k.const('f32', 0))
-      k.for({ to: columns.div(2), name: 'c' }, (c) => {
-        for (let j = 0; j < 2; j++) sum.set(w.at(row.mul(columns).add(c.mul(2)).add(j)).fma(x.at(c.mul(2).add(j)), sum.get()))
+  const written = kernel(
+    'matvec',
+    {
+      params: {
+        w: buffer('f32', 'read'),
+        x: buffer('f32', 'read'),
+        y: buffer('f32', 'write'),
+        rows: uniform('u32'),
+        columns: uniform('u32'),
+      },
+      workgroup: [64],
+    },
+    ({ w, x, y, rows, columns }, k) => {
+      const row = k.let('row', k.globalId.x)
+      k.when(row.lt(rows), () => {
+        const sum = k.var('sum', k.const('f32', 0))
+        k.for({ to: columns.div(2), name: 'c' }, (c) => {
+          for (let j = 0; j < 2; j++) sum.set(w.at(row.mul(columns).add(c.mul(2)).add(j)).fma(x.at(c.mul(2).add(j)), sum.get()))
+        })
+        y.set(row, sum.get().mul(1))
       })
-      y.set(row, sum.get().mul(1))
-    })
-  })
+    },
+  )
   expect(printKernel(lower(written, RICH))).toMatchInlineSnapshot(`
     "kernel matvec(w: read f32, x: read f32, y: write f32, rows: uniform u32, columns: uniform u32) workgroup 64 {
       let row: u32 = workgroup.x * 64 + lane.x
@@ -43,7 +54,11 @@ test('a matrix-vector product reads as if written by hand', () => {
 test('simplify decides what is known', () => {
   const written = kernel('known', { params: { x: buffer('u32', 'readwrite'), n: uniform('u32') } }, ({ x, n }, k) => {
     const dead = k.var('dead', n)
-    k.when(k.const('u32', 3).lt(4), () => x.set(0, n.add(0).mul(1).shl(0)), () => x.set(1, n))
+    k.when(
+      k.const('u32', 3).lt(4),
+      () => x.set(0, n.add(0).mul(1).shl(0)),
+      () => x.set(1, n),
+    )
     k.when(n.lt(0), () => x.set(2, n))
     k.for({ to: 0 }, (i) => x.set(i, n))
     k.for({ from: 5, to: 6 }, (i) => x.set(i, n.div(8).add(n.rem(8))))
@@ -88,19 +103,23 @@ test('floats keep their zeros', () => {
 })
 
 test('a load stays before what may change it, and outside of loops it stood before', () => {
-  const written = kernel('order', { params: { x: buffer('f32', 'readwrite'), y: buffer('f32', 'write'), r: buffer('f32', 'read') }, workgroup: [4] }, ({ x, y, r }, k) => {
-    const part = k.shared('part', 'f32', 4)
-    const [a, b, c] = [x.at(0), r.at(1), x.at(2)]
-    x.set(0, 1)
-    y.set(0, a)
-    y.set(1, b)
-    part.set(k.lane, c)
-    const d = part.at(k.lane)
-    k.barrier()
-    y.set(2, d)
-    const e = r.at(5)
-    k.for({ to: 3 }, (i) => y.set(i, e))
-  })
+  const written = kernel(
+    'order',
+    { params: { x: buffer('f32', 'readwrite'), y: buffer('f32', 'write'), r: buffer('f32', 'read') }, workgroup: [4] },
+    ({ x, y, r }, k) => {
+      const part = k.shared('part', 'f32', 4)
+      const [a, b, c] = [x.at(0), r.at(1), x.at(2)]
+      x.set(0, 1)
+      y.set(0, a)
+      y.set(1, b)
+      part.set(k.lane, c)
+      const d = part.at(k.lane)
+      k.barrier()
+      y.set(2, d)
+      const e = r.at(5)
+      k.for({ to: 3 }, (i) => y.set(i, e))
+    },
+  )
   expect(printKernel(place(simplify(written)))).toMatchInlineSnapshot(`
     "kernel order(x: readwrite f32, y: write f32, r: read f32) workgroup 4 {
       shared part: f32[4]
@@ -123,14 +142,18 @@ test('a load stays before what may change it, and outside of loops it stood befo
 })
 
 test('invariant work leaves loops but not branches, and shared work is named where it is needed', () => {
-  const written = kernel('hoist', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), n: uniform('u32'), s: uniform('f32') } }, ({ x, y, n, s }, k) => {
-    k.for({ to: n, name: 'i' }, (i) => {
-      k.for({ to: n, name: 'j' }, (j) => {
-        y.set(i.mul(n).add(j), x.at(j).mul(s.sqrt()))
-        k.when(j.gt(2), () => y.set(i, s.exp().add(s.exp().mul(x.at(j.mul(n))))))
+  const written = kernel(
+    'hoist',
+    { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write'), n: uniform('u32'), s: uniform('f32') } },
+    ({ x, y, n, s }, k) => {
+      k.for({ to: n, name: 'i' }, (i) => {
+        k.for({ to: n, name: 'j' }, (j) => {
+          y.set(i.mul(n).add(j), x.at(j).mul(s.sqrt()))
+          k.when(j.gt(2), () => y.set(i, s.exp().add(s.exp().mul(x.at(j.mul(n))))))
+        })
       })
-    })
-  })
+    },
+  )
   expect(printKernel(place(simplify(written)))).toMatchInlineSnapshot(`
     "kernel hoist(x: read f32, y: write f32, n: uniform u32, s: uniform f32) workgroup 1 {
       let t: f32 = sqrt(s)
@@ -155,11 +178,16 @@ test('very deep expressions are cut', () => {
     for (let i = 0; i < 100; i++) v = v.add(i + 0.5)
     x.set(0, v)
   })
-  const deepest = Math.max(...printKernel(place(simplify(written))).split('\n').map((line) => line.split('+').length))
+  const deepest = Math.max(
+    ...printKernel(place(simplify(written)))
+      .split('\n')
+      .map((line) => line.split('+').length),
+  )
   expect(deepest).toBeLessThan(30)
 })
 
 test('lowering twice gives the same text', () => {
-  const write = () => kernel('twice', { params: { x: buffer('f16', 'readwrite') }, workgroup: [8] }, ({ x }, k) => x.set(k.lane, x.at(k.lane).mul(2)))
+  const write = () =>
+    kernel('twice', { params: { x: buffer('f16', 'readwrite') }, workgroup: [8] }, ({ x }, k) => x.set(k.lane, x.at(k.lane).mul(2)))
   expect(printKernel(lower(write(), RICH))).toBe(printKernel(lower(write(), RICH)))
 })

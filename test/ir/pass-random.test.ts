@@ -9,18 +9,24 @@ import { type RandomKernel, type RandomOptions, compareOutputs, randomKernel } f
 import { TARGETS } from './target.ts'
 
 const KINDS: readonly RandomOptions[] = [
-  { workgroupMax: 16 }, { subgroup: 4, tiles: true, workgroupMax: 16 }, { subgroup: 8, workgroupMax: 32 }, { f16: false, narrow: false }, { workgroupMax: 1 },
+  { workgroupMax: 16 },
+  { subgroup: 4, tiles: true, workgroupMax: 16 },
+  { subgroup: 8, workgroupMax: 32 },
+  { f16: false, narrow: false },
+  { workgroupMax: 1 },
 ]
 const KERNELS = Number(process.env['INGOT_RANDOM'] ?? 20)
 const FIRST = Number(process.env['INGOT_RANDOM_SEED'] ?? 0)
 
 function outcome(kernel: Kernel, { buffers, uniforms, grid }: RandomKernel): Record<string, Uint8Array> {
   // memory of words ends at a word
-  const used = Object.fromEntries(Object.entries(buffers()).map(([name, bytes]) => {
-    const padded = new Uint8Array(Math.ceil(bytes.length / 4) * 4)
-    padded.set(bytes)
-    return [name, padded]
-  }))
+  const used = Object.fromEntries(
+    Object.entries(buffers()).map(([name, bytes]) => {
+      const padded = new Uint8Array(Math.ceil(bytes.length / 4) * 4)
+      padded.set(bytes)
+      return [name, padded]
+    }),
+  )
   interpret(kernel, { buffers: used, uniforms, grid })
   return used
 }

@@ -6,24 +6,41 @@ import { printKernel } from '../../src/ir/print.ts'
 import { analyseUniformity } from '../../src/ir/uniform.ts'
 
 /** Rows of 8-bit weights with one f16 scale per 32, one row per subgroup. */
-const matvec = (rows = 2): Kernel => kernel('matvec', {
-  params: { w: buffer('u32', 'read'), scale: buffer('f16', 'read'), x: buffer('f32', 'read'), y: buffer('f32', 'write'), columns: uniform('u32') },
-  workgroup: [32, rows], subgroup: 32,
-}, ({ w, scale, x, y, columns }, k) => {
-  const row = k.let('row', k.workgroupId.x.mul(rows).add(k.subgroupId))
-  const sum = k.var('sum', k.const('f32', 0))
-  k.for({ name: 'block', from: k.sublane, to: columns.div(32), step: 32 }, (block, k) => {
-    const at = row.mul(columns.div(32)).add(block)
-    const part = k.var('part', k.const('f32', 0))
-    k.for({ name: 'word', to: 8, unroll: true }, (word) => {
-      const q = w.at(at.mul(8).add(word)).unpackI8().to('f32')
-      part.set(q.mul(x.load(block.mul(32).add(word.mul(4)), 4)).hsum().add(part.get()))
-    })
-    sum.set(scale.at(at).to('f32').fma(part.get(), sum.get()))
-  })
-  const total = k.subSum(sum.get())
-  k.when(k.sublane.eq(0), () => y.set(row, total))
-})
+const matvec = (rows = 2): Kernel =>
+  kernel(
+    'matvec',
+    {
+      params: {
+        w: buffer('u32', 'read'),
+        scale: buffer('f16', 'read'),
+        x: buffer('f32', 'read'),
+        y: buffer('f32', 'write'),
+        columns: uniform('u32'),
+      },
+      workgroup: [32, rows],
+      subgroup: 32,
+    },
+    ({ w, scale, x, y, columns }, k) => {
+      const row = k.let('row', k.workgroupId.x.mul(rows).add(k.subgroupId))
+      const sum = k.var('sum', k.const('f32', 0))
+      k.for({ name: 'block', from: k.sublane, to: columns.div(32), step: 32 }, (block, k) => {
+        const at = row.mul(columns.div(32)).add(block)
+        const part = k.var('part', k.const('f32', 0))
+        k.for({ name: 'word', to: 8, unroll: true }, (word) => {
+          const q = w.at(at.mul(8).add(word)).unpackI8().to('f32')
+          part.set(
+            q
+              .mul(x.load(block.mul(32).add(word.mul(4)), 4))
+              .hsum()
+              .add(part.get()),
+          )
+        })
+        sum.set(scale.at(at).to('f32').fma(part.get(), sum.get()))
+      })
+      const total = k.subSum(sum.get())
+      k.when(k.sublane.eq(0), () => y.set(row, total))
+    },
+  )
 
 test('a kernel reads like code', () => {
   expect(printKernel(matvec())).toMatchInlineSnapshot(`
@@ -54,21 +71,32 @@ test('a kernel reads like code', () => {
 })
 
 test('parentheses only where needed, constants by type, everything else a call', () => {
-  const odd = kernel('odd', { params: { y: buffer('i32', 'readwrite'), f: buffer('f16', 'write'), c: buffer('u32', 'readwrite'), t: uniform('i32') }, workgroup: [4, 1, 2] }, ({ y, f, c, t }, k) => {
-    const s = k.shared('s', 'u8', 16)
-    const a = y.at(0)
-    y.set(1, a.sub(t.sub(a)).sub(3).mul(a.add(-1)).neg())
-    y.set(2, a.lt(t).and(a.eq(1).not()).select(a.shl(2).or(t), a.max(t)))
-    f.set(k.lane, k.lane.to('f32').mul(0.5).to('f16').add(2))
-    s.set(k.lane, k.table('u32', [1, 2, 3, 4, 5, 6, 7, 8], k.lane))
-    k.barrier()
-    k.when(t.gt(0), () => c.atomic('max', 0, s.load(0, 4).lane(2)), () => y.store(0, k.vec(a, a).add(a)))
-    const turn = k.var('turn', k.const('u32', 0))
-    k.loop(() => {
-      k.breakIf(turn.get().ge(4))
-      turn.set(turn.get().add(1))
-    })
-  })
+  const odd = kernel(
+    'odd',
+    {
+      params: { y: buffer('i32', 'readwrite'), f: buffer('f16', 'write'), c: buffer('u32', 'readwrite'), t: uniform('i32') },
+      workgroup: [4, 1, 2],
+    },
+    ({ y, f, c, t }, k) => {
+      const s = k.shared('s', 'u8', 16)
+      const a = y.at(0)
+      y.set(1, a.sub(t.sub(a)).sub(3).mul(a.add(-1)).neg())
+      y.set(2, a.lt(t).and(a.eq(1).not()).select(a.shl(2).or(t), a.max(t)))
+      f.set(k.lane, k.lane.to('f32').mul(0.5).to('f16').add(2))
+      s.set(k.lane, k.table('u32', [1, 2, 3, 4, 5, 6, 7, 8], k.lane))
+      k.barrier()
+      k.when(
+        t.gt(0),
+        () => c.atomic('max', 0, s.load(0, 4).lane(2)),
+        () => y.store(0, k.vec(a, a).add(a)),
+      )
+      const turn = k.var('turn', k.const('u32', 0))
+      k.loop(() => {
+        k.breakIf(turn.get().ge(4))
+        turn.set(turn.get().add(1))
+      })
+    },
+  )
   expect(printKernel(odd)).toMatchInlineSnapshot(`
     "kernel odd(y: readwrite i32, f: write f16, c: readwrite atomic u32, t: uniform i32) workgroup 4x1x2 {
       shared s: u8[16]
@@ -119,19 +147,23 @@ test('the hash follows the text', () => {
 
 test('uniformity of values', () => {
   const levels = (workgroup: readonly [number], subgroup: number): Record<string, string> => {
-    const work = kernel('levels', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'readwrite'), n: uniform('u32') }, workgroup, subgroup }, ({ x, y, n }, k) => {
-      k.let('uniform', n.add(k.workgroupId.x))
-      k.let('lane', k.lane.add(n))
-      k.let('subgroup', k.subgroupId.mul(2))
-      k.let('readUniform', x.at(n).add(1))
-      k.let('readLane', x.at(k.lane).add(1))
-      k.let('written', y.at(n).add(1))
-      k.let('sum', k.subSum(k.lane).add(1))
-      k.let('shuffled', k.subShuffleXor(n, 1).add(1))
-      const parted = k.var('parted', n)
-      k.when(k.lane.eq(0), () => parted.set(n))
-      k.let('afterParted', parted.get().add(1))
-    })
+    const work = kernel(
+      'levels',
+      { params: { x: buffer('u32', 'read'), y: buffer('u32', 'readwrite'), n: uniform('u32') }, workgroup, subgroup },
+      ({ x, y, n }, k) => {
+        k.let('uniform', n.add(k.workgroupId.x))
+        k.let('lane', k.lane.add(n))
+        k.let('subgroup', k.subgroupId.mul(2))
+        k.let('readUniform', x.at(n).add(1))
+        k.let('readLane', x.at(k.lane).add(1))
+        k.let('written', y.at(n).add(1))
+        k.let('sum', k.subSum(k.lane).add(1))
+        k.let('shuffled', k.subShuffleXor(n, 1).add(1))
+        const parted = k.var('parted', n)
+        k.when(k.lane.eq(0), () => parted.set(n))
+        k.let('afterParted', parted.get().add(1))
+      },
+    )
     const uniformity = analyseUniformity(work)
     const found: Record<string, string> = {}
     uniformity.eachStatement(({ op, arg, src }) => {
@@ -141,7 +173,15 @@ test('uniformity of values', () => {
     return found
   }
   const expected = {
-    uniform: 'workgroup', lane: 'lane', subgroup: 'subgroup', readUniform: 'workgroup', readLane: 'lane', written: 'lane', sum: 'subgroup', shuffled: 'lane', afterParted: 'lane',
+    uniform: 'workgroup',
+    lane: 'lane',
+    subgroup: 'subgroup',
+    readUniform: 'workgroup',
+    readLane: 'lane',
+    written: 'lane',
+    sum: 'subgroup',
+    shuffled: 'lane',
+    afterParted: 'lane',
   }
   expect(levels([64], 32)).toEqual(expected)
   expect(levels([32], 32)).toEqual({ ...expected, subgroup: 'workgroup', sum: 'workgroup' })

@@ -27,7 +27,9 @@ export interface Input {
 
 export class Random {
   #state: number
-  constructor(seed: number) { this.#state = Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995 }
+  constructor(seed: number) {
+    this.#state = Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995
+  }
   /** from 0, below 1 */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0
@@ -35,14 +37,40 @@ export class Random {
     x ^= x + Math.imul(x ^ (x >>> 7), x | 61)
     return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32
   }
-  below(count: number): number { return Math.floor(this.next() * count) }
-  chance(part: number): boolean { return this.next() < part }
-  pick<T>(list: readonly T[]): T { return list[this.below(list.length)] as T }
-  word(): number { return this.chance(0.3) ? this.pick([0, 1, 2, 31, 32, 255, 2 ** 31, 2 ** 31 - 1, 2 ** 32 - 1]) : this.below(2 ** 32) }
+  below(count: number): number {
+    return Math.floor(this.next() * count)
+  }
+  chance(part: number): boolean {
+    return this.next() < part
+  }
+  pick<T>(list: readonly T[]): T {
+    return list[this.below(list.length)] as T
+  }
+  word(): number {
+    return this.chance(0.3) ? this.pick([0, 1, 2, 31, 32, 255, 2 ** 31, 2 ** 31 - 1, 2 ** 32 - 1]) : this.below(2 ** 32)
+  }
 }
 
 const UNARY_FLOAT = {
-  neg: 1, abs: 1, sqrt: 1, rsqrt: 1, exp: 1, exp2: 1, log: 1, log2: 1, sin: 1, cos: 1, tanh: 1, atan: 1, tan: 1, asin: 1, acos: 1, floor: 1, ceil: 1, trunc: 1, rint: 1,
+  neg: 1,
+  abs: 1,
+  sqrt: 1,
+  rsqrt: 1,
+  exp: 1,
+  exp2: 1,
+  log: 1,
+  log2: 1,
+  sin: 1,
+  cos: 1,
+  tanh: 1,
+  atan: 1,
+  tan: 1,
+  asin: 1,
+  acos: 1,
+  floor: 1,
+  ceil: 1,
+  trunc: 1,
+  rint: 1,
 } as const
 const INTEGER2 = ['add', 'sub', 'mul', 'div', 'rem', 'and', 'or', 'xor', 'shl', 'shr', 'min', 'max'] as const
 const COMPARE = ['lt', 'le', 'gt', 'ge', 'eq', 'ne'] as const
@@ -67,13 +95,28 @@ export class Expressions {
   }
 
   op(name: OpName, src: readonly V[], dtype: DType = 'void', arg: Arg = null): V {
-    return new Value(this.maker, makeNode(this.maker, name, src.map(({ node }) => node), arg, dtype))
+    return new Value(
+      this.maker,
+      makeNode(
+        this.maker,
+        name,
+        src.map(({ node }) => node),
+        arg,
+        dtype,
+      ),
+    )
   }
-  number(dtype: DType, value: number | boolean): V { return new Value(this.maker, constant(this.maker, value, dtype)) }
-  known(v: V, bound = 0, error = 0, grid = 0): Known { return { v, bound, error, grid } }
+  number(dtype: DType, value: number | boolean): V {
+    return new Value(this.maker, constant(this.maker, value, dtype))
+  }
+  known(v: V, bound = 0, error = 0, grid = 0): Known {
+    return { v, bound, error, grid }
+  }
 
   anyType(): DType {
-    const scalar = this.random.pick<Scalar>(this.#half ? ['f32', 'i32', 'u32', 'f16', 'bool', 'f32', 'u32'] : ['f32', 'i32', 'u32', 'bool', 'f32', 'u32'])
+    const scalar = this.random.pick<Scalar>(
+      this.#half ? ['f32', 'i32', 'u32', 'f16', 'bool', 'f32', 'u32'] : ['f32', 'i32', 'u32', 'bool', 'f32', 'u32'],
+    )
     return vector(scalar, this.random.pick<1 | Width>([1, 1, 1, 1, 2, 4, 4, 8, 16]))
   }
 
@@ -106,7 +149,8 @@ export class Expressions {
 
   clamp({ v, bound, error, grid }: Known, to: number): Known {
     const { dtype } = v.node
-    return bound <= to ? { v, bound, error, grid }
+    return bound <= to
+      ? { v, bound, error, grid }
       : this.known(this.op('min', [this.op('max', [v, this.number(dtype, -to)]), this.number(dtype, to)]), to, error, grid)
   }
 
@@ -139,7 +183,12 @@ export class Expressions {
     if (random.chance(0.3)) {
       const condition = this.value(vector('bool', width), depth).v
       const [a, b] = [this.value(dtype, depth), this.value(dtype, depth)]
-      return this.known(this.op('select', [condition, a.v, b.v]), Math.max(a.bound, b.bound), Math.max(a.error, b.error), Math.max(a.grid, b.grid))
+      return this.known(
+        this.op('select', [condition, a.v, b.v]),
+        Math.max(a.bound, b.bound),
+        Math.max(a.error, b.error),
+        Math.max(a.grid, b.grid),
+      )
     }
     if (width === 1) {
       const from = this.value(vector(scalar, random.pick<Width>([2, 4, 8, 16])), depth)
@@ -154,11 +203,28 @@ export class Expressions {
       const from = this.value(vector(scalar, (2 * width) as Width), depth)
       return like(from, this.op('slice', [from.v], dtype, random.pick([0, 1, width])))
     }
-    const parts = way === 2 && width > 2 ? [0, 1].map(() => this.value(vector(scalar, (width / 2) as Width), depth))
-      : Array.from({ length: width }, () => this.value(scalar, depth - 2))
+    const parts =
+      way === 2 && width > 2
+        ? [0, 1].map(() => this.value(vector(scalar, (width / 2) as Width), depth))
+        : Array.from({ length: width }, () => this.value(scalar, depth - 2))
     const worst = (of: (part: Known) => number): number => Math.max(...parts.map(of))
-    const v = parts.length === 2 && width > 2 ? this.op('join', parts.map((part) => part.v)) : this.op('vec', parts.map((part) => part.v), dtype)
-    return this.known(v, worst(({ bound }) => bound), worst(({ error }) => error), worst(({ grid }) => grid))
+    const v =
+      parts.length === 2 && width > 2
+        ? this.op(
+            'join',
+            parts.map((part) => part.v),
+          )
+        : this.op(
+            'vec',
+            parts.map((part) => part.v),
+            dtype,
+          )
+    return this.known(
+      v,
+      worst(({ bound }) => bound),
+      worst(({ error }) => error),
+      worst(({ grid }) => grid),
+    )
   }
 
   #float(dtype: DType, depth: number): Known {
@@ -170,28 +236,50 @@ export class Expressions {
         const base = this.clamp(this.known(this.op('max', [this.op('abs', [a.v]), this.number(dtype, 0.5)]), a.bound, a.error), 2)
         return this.#rounded(this.op('pow', [base.v, this.clamp(b, 2).v]), 4, 16 * a.error + 3 * b.error, 2 ** -11)
       }
-      case 0: return this.#sum('add', [a.v, b.v], a.bound + b.bound, a.error + b.error, [a, b], Math.max(a.grid, b.grid))
-      case 1: return this.#sum('sub', [a.v, b.v], a.bound + b.bound, a.error + b.error, [a, b], Math.max(a.grid, b.grid))
-      case 2: return this.#sum('mul', [a.v, b.v], a.bound * b.bound, a.bound * b.error + b.bound * a.error, [a, b], a.grid + b.grid)
-      case 3: return this.#sum('fma', [a.v, b.v, c.v], a.bound * b.bound + c.bound, a.bound * b.error + b.bound * a.error + c.error, [a, b, c], Math.max(a.grid + b.grid, c.grid))
-      case 4: return this.known(this.op(random.pick(['min', 'max'] as const), [a.v, b.v]), Math.max(a.bound, b.bound), Math.max(a.error, b.error), Math.max(a.grid, b.grid))
+      case 0:
+        return this.#sum('add', [a.v, b.v], a.bound + b.bound, a.error + b.error, [a, b], Math.max(a.grid, b.grid))
+      case 1:
+        return this.#sum('sub', [a.v, b.v], a.bound + b.bound, a.error + b.error, [a, b], Math.max(a.grid, b.grid))
+      case 2:
+        return this.#sum('mul', [a.v, b.v], a.bound * b.bound, a.bound * b.error + b.bound * a.error, [a, b], a.grid + b.grid)
+      case 3:
+        return this.#sum(
+          'fma',
+          [a.v, b.v, c.v],
+          a.bound * b.bound + c.bound,
+          a.bound * b.error + b.bound * a.error + c.error,
+          [a, b, c],
+          Math.max(a.grid + b.grid, c.grid),
+        )
+      case 4:
+        return this.known(
+          this.op(random.pick(['min', 'max'] as const), [a.v, b.v]),
+          Math.max(a.bound, b.bound),
+          Math.max(a.error, b.error),
+          Math.max(a.grid, b.grid),
+        )
       case 5: {
         const divisor = this.op('max', [this.op('abs', [b.v]), this.number(dtype, 0.5)])
         return this.#rounded(this.op('div', [a.v, divisor]), 2 * a.bound, 2 * a.error + 4 * a.bound * b.error)
       }
-      case 6: return this.#floatCast(dtype, depth)
+      case 6:
+        return this.#floatCast(dtype, depth)
       case 7: {
         if (width > 1) return a
         const wide = this.value(vector(scalarOf(dtype), random.pick<Width>([2, 4, 8])), depth)
         const count = widthOf(wide.v.node.dtype)
-        return random.chance(0.5) ? { ...wide, v: this.op('hmax', [wide.v]) }
+        return random.chance(0.5)
+          ? { ...wide, v: this.op('hmax', [wide.v]) }
           : this.#sum('hsum', [wide.v], count * wide.bound, count * wide.error, [wide], wide.grid, count)
       }
-      default: return this.#unary(random.pick(Object.keys(UNARY_FLOAT) as (keyof typeof UNARY_FLOAT)[]), this.clamp(a, 2))
+      default:
+        return this.#unary(random.pick(Object.keys(UNARY_FLOAT) as (keyof typeof UNARY_FLOAT)[]), this.clamp(a, 2))
     }
   }
 
-  #eps(dtype: DType): number { return scalarOf(dtype) === 'f16' ? 2 ** -10 : 2 ** -21 }
+  #eps(dtype: DType): number {
+    return scalarOf(dtype) === 'f16' ? 2 ** -10 : 2 ** -21
+  }
   #rounded(v: V, bound: number, error: number, extra = 0): Known {
     return this.known(v, bound, error + (bound + 2 ** -4) * this.#eps(v.node.dtype) + extra, 99)
   }
@@ -207,16 +295,34 @@ export class Expressions {
     const { dtype } = a.v.node
     const above = (low: number): V => this.op('max', [this.op('abs', [a.v]), this.number(dtype, low)])
     switch (name) {
-      case 'neg': case 'abs': return { ...a, v: this.op(name, [a.v]) }
-      case 'floor': case 'ceil': case 'trunc': case 'rint':
+      case 'neg':
+      case 'abs':
+        return { ...a, v: this.op(name, [a.v]) }
+      case 'floor':
+      case 'ceil':
+      case 'trunc':
+      case 'rint':
         return a.error === 0 ? this.known(this.op(name, [a.v]), a.bound + 1, 0, 0) : a
-      case 'sqrt': return this.#rounded(this.op(name, [above(0.25)]), 2, a.error)
-      case 'rsqrt': return this.#rounded(this.op(name, [above(0.25)]), 2, 4 * a.error)
-      case 'log': case 'log2': return this.#rounded(this.op(name, [above(0.5)]), 2, 3 * a.error, 2 ** -18)
-      case 'exp': case 'exp2': return this.#rounded(this.op(name, [a.v]), 8, 8 * a.error, 2 ** -15)
-      case 'tan': return this.#rounded(this.op(name, [this.clamp(a, 1).v]), 2, 4 * a.error, 2 ** -9)
-      case 'asin': case 'acos': return this.#rounded(this.op(name, [this.clamp(a, 0.5).v]), 4, 2 * a.error, 2 ** -9)
-      case 'sin': case 'cos': case 'tanh': case 'atan': return this.#rounded(this.op(name, [a.v]), 2, a.error, 2 ** -10)
+      case 'sqrt':
+        return this.#rounded(this.op(name, [above(0.25)]), 2, a.error)
+      case 'rsqrt':
+        return this.#rounded(this.op(name, [above(0.25)]), 2, 4 * a.error)
+      case 'log':
+      case 'log2':
+        return this.#rounded(this.op(name, [above(0.5)]), 2, 3 * a.error, 2 ** -18)
+      case 'exp':
+      case 'exp2':
+        return this.#rounded(this.op(name, [a.v]), 8, 8 * a.error, 2 ** -15)
+      case 'tan':
+        return this.#rounded(this.op(name, [this.clamp(a, 1).v]), 2, 4 * a.error, 2 ** -9)
+      case 'asin':
+      case 'acos':
+        return this.#rounded(this.op(name, [this.clamp(a, 0.5).v]), 4, 2 * a.error, 2 ** -9)
+      case 'sin':
+      case 'cos':
+      case 'tanh':
+      case 'atan':
+        return this.#rounded(this.op(name, [a.v]), 2, a.error, 2 ** -10)
     }
   }
 
@@ -231,11 +337,17 @@ export class Expressions {
       return fits ? { ...from, v } : this.#rounded(v, from.bound, from.error)
     }
     if (!half && random.chance(0.3)) {
-      const bits = this.op('or', [this.op('and', [this.value(vector('u32', width), depth).v, this.number(vector('u32', width), 0x7fffff)]), this.number(vector('u32', width), 0x3f800000)])
+      const bits = this.op('or', [
+        this.op('and', [this.value(vector('u32', width), depth).v, this.number(vector('u32', width), 0x7fffff)]),
+        this.number(vector('u32', width), 0x3f800000),
+      ])
       return this.known(this.op('bitcast', [bits], dtype), 2, 0, 23)
     }
     if (dtype === 'f32x2' && random.chance(0.5)) {
-      const halves = this.op('or', [this.op('and', [this.value('u32', depth).v, this.number('u32', 0x03ff03ff)]), this.number('u32', 0x3c00bc00)])
+      const halves = this.op('or', [
+        this.op('and', [this.value('u32', depth).v, this.number('u32', 0x03ff03ff)]),
+        this.number('u32', 0x3c00bc00),
+      ])
       return this.known(this.op('unpackF16', [halves]), 2, 0, 10)
     }
     const integer = vector(random.pick(['i32', 'u32'] as const), width)
@@ -251,9 +363,12 @@ export class Expressions {
     const one = (of: DType): V => this.value(of, depth).v
     const masked = (mask: number): V => this.op('and', [one(vector('u32', width)), this.number(vector('u32', width), mask)])
     switch (random.below(16)) {
-      case 0: return this.op(random.pick(['neg', 'abs', 'not', 'popcount'] as const), [one(dtype)])
-      case 1: return this.op(random.pick(['cast', 'bitcast'] as const), [one(other)], dtype)
-      case 2: return this.op('cast', [one(vector('bool', width))], dtype)
+      case 0:
+        return this.op(random.pick(['neg', 'abs', 'not', 'popcount'] as const), [one(dtype)])
+      case 1:
+        return this.op(random.pick(['cast', 'bitcast'] as const), [one(other)], dtype)
+      case 2:
+        return this.op('cast', [one(vector('bool', width))], dtype)
       case 3: {
         const from = this.value(vector('f32', width), depth)
         if (from.error !== 0) return one(dtype)
@@ -266,8 +381,17 @@ export class Expressions {
         const values = Array.from({ length }, () => (scalar === 'i32' ? random.word() | 0 : random.word()))
         return this.op('table', [this.index(length, depth)], dtype, values)
       }
-      case 5: return scalar === 'u32' ? this.op('lookup16', [masked(0x0f0f0f0f)], 'void', Array.from({ length: 16 }, () => random.below(256) - 128)) : one(dtype)
-      case 6: case 7: {
+      case 5:
+        return scalar === 'u32'
+          ? this.op(
+              'lookup16',
+              [masked(0x0f0f0f0f)],
+              'void',
+              Array.from({ length: 16 }, () => random.below(256) - 128),
+            )
+          : one(dtype)
+      case 6:
+      case 7: {
         if (scalar === 'u32') return one(dtype)
         const kind = random.pick(['dotI8', 'dotU8I8', 'dotU7I8'] as const)
         return this.op(kind, [kind === 'dotU7I8' ? masked(0x7f7f7f7f) : masked(2 ** 32 - 1), one(vector('u32', width)), one(dtype)])
@@ -276,14 +400,19 @@ export class Expressions {
         if (width === 4) return this.op(scalar === 'u32' ? 'unpackU8' : 'unpackI8', [one('u32')])
         return scalar === 'u32' && width === 1 ? this.op('packI8', [one(random.pick(['u32x4', 'i32x4'] as const))]) : one(dtype)
       }
-      case 9: return width === 1 ? this.op(random.pick(['hsum', 'hmax'] as const), [one(vector(scalar, random.pick<Width>([2, 4, 8, 16])))]) : one(dtype)
+      case 9:
+        return width === 1
+          ? this.op(random.pick(['hsum', 'hmax'] as const), [one(vector(scalar, random.pick<Width>([2, 4, 8, 16])))])
+          : one(dtype)
       case 10: {
         const pair = dtype === 'u32' ? this.clamp(this.value('f32x2', depth), 4) : undefined
         return pair !== undefined && pair.error === 0 && pair.grid <= 8
-          // away from zero, whose sign is not the same everywhere
-          ? this.op('packF16', [this.op('add', [this.op('abs', [pair.v]), this.number('f32x2', 1)])]) : one(dtype)
+          ? // away from zero, whose sign is not the same everywhere
+            this.op('packF16', [this.op('add', [this.op('abs', [pair.v]), this.number('f32x2', 1)])])
+          : one(dtype)
       }
-      default: return this.op(random.pick(INTEGER2), [one(dtype), one(dtype)])
+      default:
+        return this.op(random.pick(INTEGER2), [one(dtype), one(dtype)])
     }
   }
 
@@ -292,9 +421,12 @@ export class Expressions {
     const width = widthOf(dtype)
     const one = (of: DType): V => this.value(of, depth).v
     switch (random.below(6)) {
-      case 0: return this.known(this.op('not', [one(dtype)]))
-      case 1: return this.known(this.op(random.pick(['and', 'or', 'xor'] as const), [one(dtype), one(dtype)]))
-      case 2: return this.known(this.op('cast', [this.op('and', [one(vector('u32', width)), this.number(vector('u32', width), 3)])], dtype))
+      case 0:
+        return this.known(this.op('not', [one(dtype)]))
+      case 1:
+        return this.known(this.op(random.pick(['and', 'or', 'xor'] as const), [one(dtype), one(dtype)]))
+      case 2:
+        return this.known(this.op('cast', [this.op('and', [one(vector('u32', width)), this.number(vector('u32', width), 3)])], dtype))
       case 3: {
         const [a, b] = [this.value(vector('f32', width), depth), this.value(vector('f32', width), depth)]
         if (a.error === 0 && b.error === 0) return this.known(this.op(random.pick(COMPARE), [a.v, b.v]))

@@ -8,7 +8,13 @@ import { OPS } from '../../src/ir/op.ts'
 import { printKernel } from '../../src/ir/print.ts'
 import { type RandomOptions, compareOutputs, randomKernel } from './random.ts'
 
-const KINDS: readonly RandomOptions[] = [{}, { subgroup: 4, tiles: true }, { subgroup: 32 }, { f16: false, narrow: false }, { workgroupMax: 1 }]
+const KINDS: readonly RandomOptions[] = [
+  {},
+  { subgroup: 4, tiles: true },
+  { subgroup: 32 },
+  { f16: false, narrow: false },
+  { workgroupMax: 1 },
+]
 
 test('500 random kernels verify, print and run without a report', () => {
   const used = new Set<string>()
@@ -28,7 +34,8 @@ test('500 random kernels verify, print and run without a report', () => {
     }
     for (const { name, storage } of outputs) {
       const { buffer, byteLength } = first[name]!
-      if (storage === 'f32' && !new Float32Array(buffer, 0, byteLength / 4).every((value) => Math.abs(value) <= 300)) throw new Error(`seed ${seed}: ${name} is not tame`)
+      if (storage === 'f32' && !new Float32Array(buffer, 0, byteLength / 4).every((value) => Math.abs(value) <= 300))
+        throw new Error(`seed ${seed}: ${name} is not tame`)
     }
   }
   expect(Object.keys(OPS).filter((op) => !used.has(op))).toEqual([])

@@ -1,7 +1,17 @@
 // Random kernels that are legal, free of races and well conditioned, for comparing targets with the interpreter. The same seed
 // and options always give the same kernel. Every lane writes its own elements of the outputs; what lanes exchange goes through
 // shared memory between barriers, subgroup operations or atomics whose order does not matter.
-import { type DType, type Storage, type Width, isFloat, registerOf, scalarOf, storageScalar, vector, widthOf } from '../../src/base/dtype.ts'
+import {
+  type DType,
+  type Storage,
+  type Width,
+  isFloat,
+  registerOf,
+  scalarOf,
+  storageScalar,
+  vector,
+  widthOf,
+} from '../../src/base/dtype.ts'
 import { type ParamSpec, type Scope, type Var, buffer, kernel, uniform } from '../../src/ir/author.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import type { AtomicKind } from '../../src/ir/op.ts'
@@ -81,14 +91,32 @@ class Writer {
     const random = new Random(seed)
     this.#random = random
     this.#seed = seed
-    this.#options = { subgroup: 0, workgroupMax: 64, f16: true, narrow: true, shared: true, atomics: true, tiles: false, size: 12, ...options }
+    this.#options = {
+      subgroup: 0,
+      workgroupMax: 64,
+      f16: true,
+      narrow: true,
+      shared: true,
+      atomics: true,
+      tiles: false,
+      size: 12,
+      ...options,
+    }
     const { subgroup, workgroupMax, f16, narrow } = this.#options
     this.#workgroup = this.#shape(subgroup, workgroupMax)
     this.#lanes = this.#workgroup[0] * this.#workgroup[1] * this.#workgroup[2]
     this.#grid = [1 + random.below(3), 1 + random.below(2), 1 + random.below(2)]
     const storages = [...WIDE, ...(narrow ? NARROW : []), ...(f16 ? HALF : [])]
-    this.#inputs = ['a', 'b', 'c'].map((name, at) => ({ name, storage: at === 0 ? 'f32' : random.pick(storages), length: 64 + 4 * random.below(16) }))
-    this.#outputs = ['x', 'y', 'z'].map((name, at) => ({ name, storage: at === 0 ? 'f32' : at === 1 ? 'u32' : random.pick(storages), slots: [] }))
+    this.#inputs = ['a', 'b', 'c'].map((name, at) => ({
+      name,
+      storage: at === 0 ? 'f32' : random.pick(storages),
+      length: 64 + 4 * random.below(16),
+    }))
+    this.#outputs = ['x', 'y', 'z'].map((name, at) => ({
+      name,
+      storage: at === 0 ? 'f32' : at === 1 ? 'u32' : random.pick(storages),
+      slots: [],
+    }))
     this.#uniforms = { n: random.below(6), m: random.word() | 0, r: (random.below(129) - 64) / 16 }
   }
 
@@ -111,7 +139,11 @@ class Writer {
     Object.assign(params, { n: uniform('u32'), m: uniform('i32'), r: uniform('f32') })
     const written = kernel(`random${this.#seed}`, { params, workgroup: this.#workgroup, subgroup }, (handles, k) => this.#body(handles, k))
     const total = this.#lanes * this.#grid[0] * this.#grid[1] * this.#grid[2]
-    const outputs: RandomOutput[] = this.#outputs.map(({ name, storage, slots }) => ({ name, storage, tolerance: Array.from({ length: SLOTS }, (_, at) => slots[at] ?? 0) }))
+    const outputs: RandomOutput[] = this.#outputs.map(({ name, storage, slots }) => ({
+      name,
+      storage,
+      tolerance: Array.from({ length: SLOTS }, (_, at) => slots[at] ?? 0),
+    }))
     if (atomics) outputs.push({ name: 'counter', storage: 'u32', tolerance: [0] })
     if ('tile' in params) outputs.push({ name: 'tile', storage: 'f32', tolerance: [1e-3] })
     const lengths = new Map(this.#inputs.map(({ name, length }) => [name, length]))
@@ -119,7 +151,8 @@ class Writer {
     lengths.set('counter', COUNTERS)
     lengths.set('tile', Math.max(1, this.#tileSlots) * 64 * (total / Math.max(1, subgroup)))
     const stored = [...this.#inputs, ...outputs]
-    const buffers = (): Record<string, Uint8Array> => Object.fromEntries(stored.map(({ name, storage }, at) => [name, fill(storage, lengths.get(name) ?? 1, this.#seed + at)]))
+    const buffers = (): Record<string, Uint8Array> =>
+      Object.fromEntries(stored.map(({ name, storage }, at) => [name, fill(storage, lengths.get(name) ?? 1, this.#seed + at)]))
     return { kernel: written, buffers, uniforms: this.#uniforms, grid: this.#grid, outputs }
   }
 
@@ -130,7 +163,13 @@ class Writer {
     const known = (v: V, bound = 0, grid = 0): Known => ({ v, bound, error: 0, grid })
     const indices = [k.lane, k.workgroupId.x, k.workgroupId.y, k.gridSize.x, k.laneId.x, k.laneId.y, k.laneId.z] as unknown as V[]
     const leaves = [known(n!), known(m!), known(r!, 4, 4), ...indices.map((v) => known(v))]
-    const inputs = this.#inputs.map(({ name, storage, length }): Input => ({ scalar: scalarOf(registerOf(storage)), width: widthOf(storage), length, at: (at) => this.#memory[name]!.at(at), load: (at, width) => this.#memory[name]!.load(at, width) }))
+    const inputs = this.#inputs.map(({ name, storage, length }): Input => ({
+      scalar: scalarOf(registerOf(storage)),
+      width: widthOf(storage),
+      length,
+      at: (at) => this.#memory[name]!.at(at),
+      load: (at, width) => this.#memory[name]!.load(at, width),
+    }))
     this.#x = new Expressions(this.#random, k.lane.maker, inputs, leaves, this.#options.f16)
     const { workgroupId: w, gridSize: g } = k
     this.#global = k.let('global', w.z.mul(g.y).add(w.y).mul(g.x).add(w.x).mul(this.#lanes).add(k.lane)) as unknown as V
@@ -156,16 +195,29 @@ class Writer {
     const x = this.#x
     const { subgroup, shared, atomics, tiles } = this.#options
     switch (this.#random.below(14)) {
-      case 0: case 1: return this.#let(x.value(x.anyType(), 3))
-      case 2: return this.#declare()
-      case 3: case 4: return this.#assign()
-      case 5: case 6: return this.#output(x.value(x.anyType(), 3))
-      case 7: return depth < 3 ? this.#when(control, depth) : undefined
-      case 8: return depth < 3 ? this.#for(control, depth) : undefined
-      case 9: return depth < 2 ? this.#loop(control, depth) : undefined
-      case 10: return atomics ? this.#count() : undefined
-      case 11: return shared && control === 'workgroup' ? this.#exchange() : undefined
-      case 12: return shared && control === 'workgroup' ? this.#tally() : undefined
+      case 0:
+      case 1:
+        return this.#let(x.value(x.anyType(), 3))
+      case 2:
+        return this.#declare()
+      case 3:
+      case 4:
+        return this.#assign()
+      case 5:
+      case 6:
+        return this.#output(x.value(x.anyType(), 3))
+      case 7:
+        return depth < 3 ? this.#when(control, depth) : undefined
+      case 8:
+        return depth < 3 ? this.#for(control, depth) : undefined
+      case 9:
+        return depth < 2 ? this.#loop(control, depth) : undefined
+      case 10:
+        return atomics ? this.#count() : undefined
+      case 11:
+        return shared && control === 'workgroup' ? this.#exchange() : undefined
+      case 12:
+        return shared && control === 'workgroup' ? this.#tally() : undefined
       default:
         if (subgroup === 0 || control === 'lane') return undefined
         return tiles && this.#random.chance(0.3) ? this.#tile() : this.#combine()
@@ -228,7 +280,7 @@ class Writer {
   }
   /** Something uniform that is not always the same constant. */
   #memoryless(dtype: 'u32'): V {
-    return this.#random.chance(0.5) ? this.#memory.n as unknown as V : this.#x.number(dtype, this.#random.below(4))
+    return this.#random.chance(0.5) ? (this.#memory.n as unknown as V) : this.#x.number(dtype, this.#random.below(4))
   }
 
   #when(control: Control, depth: number): void {
@@ -307,7 +359,11 @@ class Writer {
     // One kind of operation per element, so that their order does not matter.
     const kinds = ['add', 'max', 'min', 'and', 'or', 'xor'] as const
     const kind = this.#random.below(kinds.length)
-    this.#memory.counter!.atomic(kinds[kind]!, x.op('add', [x.op('and', [x.value('u32', 1).v, x.number('u32', 1)]), x.number('u32', 2 * kind)]), x.value('u32', 2).v)
+    this.#memory.counter!.atomic(
+      kinds[kind]!,
+      x.op('add', [x.op('and', [x.value('u32', 1).v, x.number('u32', 1)]), x.number('u32', 2 * kind)]),
+      x.value('u32', 2).v,
+    )
   }
 
   /** Every lane writes its slot and reads another's. */
@@ -323,7 +379,7 @@ class Writer {
     const storage = narrow && narrowed.length > 0 && this.#random.chance(0.4) ? this.#random.pick(narrowed) : scalar
     const width = widthOf(value.v.node.dtype)
     const whole = width === 1 || (storage === scalar && width <= 4 && this.#random.chance(0.5))
-    const element = whole && width > 1 ? vector(scalar, width) as Storage : storage
+    const element = whole && width > 1 ? (vector(scalar, width) as Storage) : storage
     const memory = k.shared(`s${this.#shared++}`, element, whole ? this.#lanes : this.#lanes * width) as unknown as Memory
     const lane = k.lane as unknown as V
     const place = (v: V): V => (whole ? v : x.op('mul', [v, x.number('u32', width)]))
@@ -332,7 +388,8 @@ class Writer {
     const within = subgroup > 0 && this.#random.chance(0.3)
     const wait = (): void => (within ? k.subgroupBarrier() : k.barrier())
     wait()
-    const other = within ? x.op('xor', [lane, x.number('u32', this.#random.below(subgroup))])
+    const other = within
+      ? x.op('xor', [lane, x.number('u32', this.#random.below(subgroup))])
       : x.op('rem', [x.op('add', [lane, x.number('u32', this.#random.below(this.#lanes))]), x.number('u32', this.#lanes)])
     const got = whole ? memory.at(other) : memory.load(place(other), width as Width)
     x.pool.push({ ...value, v: got })
@@ -361,7 +418,9 @@ class Writer {
     const picked = x.value(this.#random.pick(types), 2)
     const value = isFloat(picked.v.node.dtype) ? x.clamp(picked, 1) : picked
     const { v } = value
-    const add = (got: V, from: Known = value): void => { x.pool.push({ ...from, v: got }) }
+    const add = (got: V, from: Known = value): void => {
+      x.pool.push({ ...from, v: got })
+    }
     const lane = this.#random.below(subgroup)
     switch (this.#random.below(8)) {
       case 0: {
@@ -373,18 +432,24 @@ class Writer {
         const clamped = x.clamp({ v: sum, bound: subgroup, error, grid: value.grid }, 4)
         return add(clamped.v, clamped)
       }
-      case 1: return add(this.#random.chance(0.5) ? k.subMax(v) : k.subMin(v))
-      case 2: return add(k.subBroadcast(v, lane))
-      case 3: return add(k.subShuffleXor(v, lane))
-      case 4: return add(k.subShuffle(v, x.op('and', [x.value('u32', 1).v, x.number('u32', subgroup - 1)]) as never))
+      case 1:
+        return add(this.#random.chance(0.5) ? k.subMax(v) : k.subMin(v))
+      case 2:
+        return add(k.subBroadcast(v, lane))
+      case 3:
+        return add(k.subShuffleXor(v, lane))
+      case 4:
+        return add(k.subShuffle(v, x.op('and', [x.value('u32', 1).v, x.number('u32', subgroup - 1)]) as never))
       case 5: {
         const moved = k.subShuffleDown(v, lane)
         const inside = x.op('lt', [x.op('add', [k.sublane as unknown as V, x.number('u32', lane)]), x.number('u32', subgroup)])
         const width = widthOf(v.node.dtype)
         return add(x.op('select', [width === 1 ? inside : x.op('splat', [inside], vector('bool', width)), moved, v]))
       }
-      case 6: return add(k.subAny(x.value('bool', 2).v as never) as unknown as V, x.known(v))
-      default: return add(k.subAll(x.value('bool', 2).v as never) as unknown as V, x.known(v))
+      case 6:
+        return add(k.subAny(x.value('bool', 2).v as never) as unknown as V, x.known(v))
+      default:
+        return add(k.subAll(x.value('bool', 2).v as never) as unknown as V, x.known(v))
     }
   }
 
@@ -398,7 +463,10 @@ class Writer {
     const sum = k.tileMma(load() as never, load() as never, k.tileFill('f32', this.#random.below(4)))
     this.#tileSlots = 1
     const groups = this.#lanes / this.#options.subgroup
-    const group = x.op('add', [x.op('mul', [x.op('div', [this.#global, number(this.#lanes)]), number(groups)]), k.subgroupId as unknown as V])
+    const group = x.op('add', [
+      x.op('mul', [x.op('div', [this.#global, number(this.#lanes)]), number(groups)]),
+      k.subgroupId as unknown as V,
+    ])
     this.#memory.tile!.setTile(x.op('mul', [k.subBroadcast(group, 0), number(64)]), number(8), sum as unknown as V)
   }
 }

@@ -7,14 +7,17 @@ import { Interner, type Node } from '../../src/ir/node.ts'
 import { errorOf, run } from './run.ts'
 
 const y = (): Uint32Array => new Uint32Array(8)
-const shared8 = (name: string, subgroup: number, write: (k: Scope) => void): Kernel => kernel(name, { params: {}, workgroup: [8], subgroup }, (_, k) => write(k))
+const shared8 = (name: string, subgroup: number, write: (k: Scope) => void): Kernel =>
+  kernel(name, { params: {}, workgroup: [8], subgroup }, (_, k) => write(k))
 
 test('access past the end of a buffer, with lane, workgroup and index', () => {
   const past = kernel('past', { params: { y: buffer('u32', 'write') }, workgroup: [4] }, ({ y }, k) => y.set(k.globalId.x.mul(2), 1))
   const error = errorOf(() => run(past, { y: y() }, [2, 1, 1]))
   expect(error.code).toBe('out-of-range')
   expect(error.message).toBe('past: access out of range: y[8] (lane 0 of workgroup [1,0,0]), got 8, wanted an index below 8')
-  expect(errorOf(() => interpret(past, { buffers: { y: new Uint8Array(32) }, grid: [2, 1, 1] }, { check: false })).code).toBe('out-of-range')
+  expect(errorOf(() => interpret(past, { buffers: { y: new Uint8Array(32) }, grid: [2, 1, 1] }, { check: false })).code).toBe(
+    'out-of-range',
+  )
 })
 
 test('vector accesses, atomics, shared memory and tiles are in range', () => {
@@ -23,7 +26,9 @@ test('vector accesses, atomics, shared memory and tiles are in range', () => {
     kernel('wideStore', { params: { y: buffer('u32', 'readwrite') } }, ({ y }, k) => y.store(7, k.const('u32', 1).splat(2))),
     kernel('counter', { params: { y: buffer('u32', 'readwrite') } }, ({ y }) => y.atomic('add', 8, 1)),
     kernel('shared', { params: { y: buffer('u32', 'readwrite') } }, (_, k) => k.shared('s', 'f32', 4).set(4, 1)),
-    kernel('tile', { params: { y: buffer('u32', 'readwrite') }, workgroup: [4], subgroup: 4 }, (_, k) => k.shared('s', 'f32', 63).setTile(0, 8, k.tileFill('f32', 1))),
+    kernel('tile', { params: { y: buffer('u32', 'readwrite') }, workgroup: [4], subgroup: 4 }, (_, k) =>
+      k.shared('s', 'f32', 63).setTile(0, 8, k.tileFill('f32', 1)),
+    ),
   ]
   expect(cases.map((kernel) => errorOf(() => run(kernel, { y: y() })).code)).toEqual(cases.map(() => 'out-of-range'))
 })
@@ -58,7 +63,9 @@ test('shared memory that nobody wrote', () => {
     k.barrier()
     s.at(k.lane.add(1))
   })
-  expect(errorOf(() => run(hole, {})).message).toBe('hole: reads s[8], which no lane has written (lane 7 of workgroup [0,0,0]); write workgroup memory first, then a barrier')
+  expect(errorOf(() => run(hole, {})).message).toBe(
+    'hole: reads s[8], which no lane has written (lane 7 of workgroup [0,0,0]); write workgroup memory first, then a barrier',
+  )
   interpret(hole, { buffers: {}, grid: [1, 1, 1] }, { check: false })
   const stale = kernel('stale', { params: {} }, (_, k) => {
     const s = k.shared('s', 'f32', 1)
@@ -74,7 +81,9 @@ test('races between barriers', () => {
     s.set(k.lane, k.lane)
     s.at(k.const('u32', 7).sub(k.lane))
   })
-  expect(errorOf(() => run(readAfterWrite, {})).message).toBe('raw: data race: reads s[7], written by lane 7 since the last barrier (lane 0 of workgroup [0,0,0])')
+  expect(errorOf(() => run(readAfterWrite, {})).message).toBe(
+    'raw: data race: reads s[7], written by lane 7 since the last barrier (lane 0 of workgroup [0,0,0])',
+  )
   const writeAfterRead = shared8('war', 0, (k) => {
     const s = k.shared('s', 'u32', 8)
     s.set(k.lane, k.lane)
@@ -100,7 +109,9 @@ test('races between barriers', () => {
 
 test('lanes of one store must agree', () => {
   const clash = kernel('clash', { params: { y: buffer('u32', 'write') }, workgroup: [4] }, ({ y }, k) => y.set(k.lane.shr(1), k.lane))
-  expect(errorOf(() => run(clash, { y: y() })).message).toMatch(/data race: writes y\[0\], written with another value by lane \d .*lane 1 of/)
+  expect(errorOf(() => run(clash, { y: y() })).message).toMatch(
+    /data race: writes y\[0\], written with another value by lane \d .*lane 1 of/,
+  )
   const same = kernel('same', { params: { y: buffer('u32', 'write') }, workgroup: [4] }, ({ y }, k) => y.set(0, k.workgroupId.x.add(3)))
   const out = y()
   run(same, { y: out })
@@ -108,14 +119,15 @@ test('lanes of one store must agree', () => {
 })
 
 test('a subgroup barrier orders its own subgroup only', () => {
-  const exchange = (name: string, flip: number): Kernel => shared8(name, 4, (k) => {
-    const s = k.shared('s', 'u32', 8)
-    s.set(k.lane, k.lane)
-    k.subgroupBarrier()
-    s.at(k.lane.xor(flip))
-    k.subgroupBarrier()
-    s.set(k.lane, 1)
-  })
+  const exchange = (name: string, flip: number): Kernel =>
+    shared8(name, 4, (k) => {
+      const s = k.shared('s', 'u32', 8)
+      s.set(k.lane, k.lane)
+      k.subgroupBarrier()
+      s.at(k.lane.xor(flip))
+      k.subgroupBarrier()
+      s.set(k.lane, 1)
+    })
   run(exchange('within', 3), {})
   expect(errorOf(() => run(exchange('across', 4), {})).message).toMatch(/across: data race: reads s\[4\], written by lane 4/)
 })
@@ -163,11 +175,15 @@ function divergent(what: (interner: Interner) => Node): Kernel {
 
 test('barriers and subgroup operations that not all lanes reach', () => {
   const barrier = (scope: string): Kernel => divergent((interner) => interner.make('barrier', 'void', [], scope))
-  expect(errorOf(() => run(barrier('workgroup'), {})).message)
-    .toBe('divergent: divergent barrier: not all lanes of the workgroup are here (lane 2 of workgroup [0,0,0]), got 2 lanes, wanted 8')
-  expect(errorOf(() => run(barrier('subgroup'), {})).message)
-    .toBe('divergent: divergent subgroup barrier: only some lanes of subgroup 0 are here (workgroup [0,0,0]), got 2, wanted 4')
-  const sum = divergent((interner) => interner.make('let', 'void', [interner.make('subSum', 'u32', [interner.make('index', 'u32', [], 'lane')])], { id: 0, name: 's' }))
+  expect(errorOf(() => run(barrier('workgroup'), {})).message).toBe(
+    'divergent: divergent barrier: not all lanes of the workgroup are here (lane 2 of workgroup [0,0,0]), got 2 lanes, wanted 8',
+  )
+  expect(errorOf(() => run(barrier('subgroup'), {})).message).toBe(
+    'divergent: divergent subgroup barrier: only some lanes of subgroup 0 are here (workgroup [0,0,0]), got 2, wanted 4',
+  )
+  const sum = divergent((interner) =>
+    interner.make('let', 'void', [interner.make('subSum', 'u32', [interner.make('index', 'u32', [], 'lane')])], { id: 0, name: 's' }),
+  )
   expect(errorOf(() => run(sum, {})).message).toMatch(/divergent subSum: only some lanes of subgroup 0/)
 })
 
@@ -178,9 +194,13 @@ test('arguments that are missing', () => {
 })
 
 test('two names for the same bytes, one of them written', () => {
-  const copy = kernel('copy', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') }, workgroup: [4] }, ({ x, y }, k) => y.set(k.lane, x.at(k.lane)))
+  const copy = kernel('copy', { params: { x: buffer('u32', 'read'), y: buffer('u32', 'write') }, workgroup: [4] }, ({ x, y }, k) =>
+    y.set(k.lane, x.at(k.lane)),
+  )
   const bytes = new Uint32Array(8)
-  expect(errorOf(() => run(copy, { x: bytes.subarray(0, 5), y: bytes.subarray(4) })).message).toBe("copy: y is written and shares bytes with x; use one 'readwrite' buffer")
+  expect(errorOf(() => run(copy, { x: bytes.subarray(0, 5), y: bytes.subarray(4) })).message).toBe(
+    "copy: y is written and shares bytes with x; use one 'readwrite' buffer",
+  )
   run(copy, { x: bytes.subarray(0, 4), y: bytes.subarray(4) })
 })
 

@@ -6,9 +6,14 @@ import type { Kernel } from '../../src/ir/kernel.ts'
 type Array = Float32Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array
 
 export function run(
-  kernel: Kernel, arrays: Readonly<Record<string, Array>>, grid: readonly [number, number, number] = [1, 1, 1], uniforms: Readonly<Record<string, number>> = {},
+  kernel: Kernel,
+  arrays: Readonly<Record<string, Array>>,
+  grid: readonly [number, number, number] = [1, 1, 1],
+  uniforms: Readonly<Record<string, number>> = {},
 ): void {
-  const buffers = Object.fromEntries(Object.entries(arrays).map(([name, { buffer, byteOffset, byteLength }]) => [name, new Uint8Array(buffer, byteOffset, byteLength)]))
+  const buffers = Object.fromEntries(
+    Object.entries(arrays).map(([name, { buffer, byteOffset, byteLength }]) => [name, new Uint8Array(buffer, byteOffset, byteLength)]),
+  )
   interpret(kernel, { buffers, uniforms, grid })
 }
 

@@ -6,15 +6,54 @@ import type { Target } from '../../src/ir/target.ts'
 const EVERY = Object.keys(OPS) as OpName[]
 /** What no target can do without. */
 const BASIC: readonly OpName[] = [
-  'table', 'add', 'sub', 'mul', 'div', 'rem', 'sqrt', 'lt', 'le', 'gt', 'ge', 'eq', 'ne', 'not', 'and', 'or', 'xor', 'shl', 'shr',
-  'select', 'cast', 'bitcast', 'splat', 'vec', 'extract', 'slice', 'join',
+  'table',
+  'add',
+  'sub',
+  'mul',
+  'div',
+  'rem',
+  'sqrt',
+  'lt',
+  'le',
+  'gt',
+  'ge',
+  'eq',
+  'ne',
+  'not',
+  'and',
+  'or',
+  'xor',
+  'shl',
+  'shr',
+  'select',
+  'cast',
+  'bitcast',
+  'splat',
+  'vec',
+  'extract',
+  'slice',
+  'join',
 ]
 
 export const RICH: Target = {
-  name: 'rich', spells: new Set(EVERY), lanes: true, subgroup: 32, tiles: true, half: true, narrow: true, width: 16,
+  name: 'rich',
+  spells: new Set(EVERY),
+  lanes: true,
+  subgroup: 32,
+  tiles: true,
+  half: true,
+  narrow: true,
+  width: 16,
 }
 export const POOR: Target = {
-  name: 'poor', spells: new Set(BASIC), lanes: false, subgroup: 0, tiles: false, half: false, narrow: false, width: 4,
+  name: 'poor',
+  spells: new Set(BASIC),
+  lanes: false,
+  subgroup: 0,
+  tiles: false,
+  half: false,
+  narrow: false,
+  width: 4,
 }
 /** Lanes and subgroups, but 32-bit words only: like WGSL without extensions. */
 export const WORDS: Target = { ...RICH, name: 'words', tiles: false, half: false, narrow: false, width: 4 }

@@ -21,7 +21,9 @@ const small = { type: 'f16', rows: 1, heads: 2, kvHeads: 1, headDim: 16, capacit
 
 describe.each(Object.entries(forms))('%s', (_name, given) => {
   const caps = { ...given, grid: 65535 } // heads and rows never fill a grid
-  test.each(attention.cases.map((params) => [named(params), params] as const))('%s', (_text, params) => expect(failuresOf(attention, params, caps)).toEqual([]))
+  test.each(attention.cases.map((params) => [named(params), params] as const))('%s', (_text, params) =>
+    expect(failuresOf(attention, params, caps)).toEqual([]),
+  )
 
   test.each([
     ['the first position', { ...small, rows: 1 }, [0]],
@@ -30,11 +32,17 @@ describe.each(Object.entries(forms))('%s', (_name, given) => {
     ['rows out of order', { ...small, rows: 9 }, [40, 0, 63, 7, 8, 9, 31, 32, 33]],
     ['a prompt from the start', { ...small, rows: 17, type: 'f32' }, Array.from({ length: 17 }, (_, i) => i)],
     ['windows of a prompt', { ...small, rows: 12, window: 3, headDim: 8 }, Array.from({ length: 12 }, (_, i) => 20 + 2 * i)],
-  ] as const)('%s', (_text, params, positions) => expect(failuresOf(attention, params, caps, { given: { positions: Uint32Array.from(positions) } })).toEqual([]))
+  ] as const)('%s', (_text, params, positions) =>
+    expect(failuresOf(attention, params, caps, { given: { positions: Uint32Array.from(positions) } })).toEqual([]),
+  )
 })
 
 test('each form is chosen where it is meant to be', () => {
-  const chosen = (caps: Caps, more: object): string => attention.work(caps, { ...small, ...more }).launches.map(({ kernel }) => kernel.name).join(' + ')
+  const chosen = (caps: Caps, more: object): string =>
+    attention
+      .work(caps, { ...small, ...more })
+      .launches.map(({ kernel }) => kernel.name)
+      .join(' + ')
   expect(chosen(gpuCaps(32), {})).toBe('attention_f16_d16')
   expect(chosen(gpuCaps(32), { capacity: 1024 })).toBe('attention_f16_d16_of4 + attention_merge_d16_of4')
   expect(chosen(gpuCaps(32), { rows: 64 })).toBe('attention_f16_d16_rows')

@@ -10,8 +10,19 @@ import type { Encoder } from './interpret-case.ts'
 
 /** where the halves of a block are */
 const HALVES: Partial<Record<GgmlType, readonly number[]>> = {
-  q4_0: [0], q4_1: [0, 2], q5_0: [0], q5_1: [0, 2], q8_0: [0], q2_k: [80, 82], q3_k: [108], q4_k: [0, 2], q5_k: [0, 2], q6_k: [208],
-  iq4_nl: [0], iq4_xs: [0], iq2_xxs: [0],
+  q4_0: [0],
+  q4_1: [0, 2],
+  q5_0: [0],
+  q5_1: [0, 2],
+  q8_0: [0],
+  q2_k: [80, 82],
+  q3_k: [108],
+  q4_k: [0, 2],
+  q5_k: [0, 2],
+  q6_k: [208],
+  iq4_nl: [0],
+  iq4_xs: [0],
+  iq2_xxs: [0],
 }
 
 export const encodeBlocks: Encoder = ({ type, elements }, random) => {

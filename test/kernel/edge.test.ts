@@ -21,7 +21,12 @@ const FORMS = Object.entries(ALL_CAPS)
 
 /** The values of one operation at these points. */
 function valuesOf(op: MapOp, points: Float32Array, caps = GPU): Float32Array {
-  const params: MapParams = { expr: { op, args: [{ input: 0 }] }, type: 'f32', shape: [points.length], inputs: [{ type: 'f32', strides: [1] }] }
+  const params: MapParams = {
+    expr: { op, args: [{ input: 0 }] },
+    type: 'f32',
+    shape: [points.length],
+    inputs: [{ type: 'f32', strides: [1] }],
+  }
   return runCase(map, params, caps, { given: { in0: points } }).got['y'] as Float32Array
 }
 
@@ -35,14 +40,23 @@ describe('special functions', () => {
 
   it('erfOf is erf', () => {
     // to 15 digits, from tables
-    for (const [x, y] of [[0.5, 0.520499877813047], [1, 0.842700792949715], [2, 0.995322265018953], [2.6, 0.999763965583471], [-3, -0.999977909503001]] as const) {
+    for (const [x, y] of [
+      [0.5, 0.520499877813047],
+      [1, 0.842700792949715],
+      [2, 0.995322265018953],
+      [2.6, 0.999763965583471],
+      [-3, -0.999977909503001],
+    ] as const) {
       expect(Math.abs(erfOf(x) - y)).toBeLessThan(1e-14)
     }
   })
 
   it.each([0.011, 99.7531, 4999.7531])('sine and cosine are within 2e-7 at multiples of %d', (step) => {
     const angles = Float32Array.from({ length: 4000 }, (_, i) => (i - 2000) * step)
-    for (const [op, exact] of [['sin', Math.sin], ['cos', Math.cos]] as const) {
+    for (const [op, exact] of [
+      ['sin', Math.sin],
+      ['cos', Math.cos],
+    ] as const) {
       const worst = valuesOf(op, angles).reduce((most, y, i) => Math.max(most, Math.abs(y - exact(angles[i]!))), 0)
       expect(worst).toBeLessThan(2e-7)
     }
@@ -68,7 +82,15 @@ describe('special functions', () => {
   it('powers of negative numbers follow C', () => {
     const power = (x: number, y: number): number => {
       const expr: MapExpr = { op: 'pow', args: [{ input: 0 }, { input: 1 }] }
-      const params: MapParams = { expr, type: 'f32', shape: [1], inputs: [{ type: 'f32', strides: [1] }, { type: 'f32', strides: [1] }] }
+      const params: MapParams = {
+        expr,
+        type: 'f32',
+        shape: [1],
+        inputs: [
+          { type: 'f32', strides: [1] },
+          { type: 'f32', strides: [1] },
+        ],
+      }
       return runCase(map, params, GPU, { given: { in0: Float32Array.of(x), in1: Float32Array.of(y) } }).got['y']![0]!
     }
     expect([power(-2, 3), power(-2, 2), power(-2, -1), power(0, 0), power(-5, 0), power(3, 2)]).toEqual([-8, 4, -0.5, 1, 1, 9])
@@ -118,43 +140,83 @@ describe('random shapes', () => {
   const shape = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 5 })
 
   it('maps with any broadcast and order of axes', () => {
-    const params = shape.chain((sizes) => fc.tuple(
-      fc.constant(sizes),
-      fc.shuffledSubarray(sizes.map((_, axis) => axis), { minLength: sizes.length }),
-      fc.array(fc.boolean(), { minLength: sizes.length, maxLength: sizes.length }),
-    ))
-    fc.assert(fc.property(params, caps, ([sizes, order, repeated], form) => {
-      const permuted = sizes.map(() => 0)
-      let step = 1
-      for (const axis of order) {
-        permuted[axis] = step
-        step *= sizes[axis]!
-      }
-      const contiguous = sizes.map((_, axis) => sizes.slice(axis + 1).reduce((product, size) => product * size, 1))
-      const inputs = [permuted, contiguous.map((stride, axis) => (repeated[axis] === true ? 0 : stride))].map((strides) => ({ type: 'f32', strides } as const))
-      const expr: MapExpr = { op: 'sub', args: [{ input: 0 }, { input: 1 }] }
-      expect(failuresOf(map, { expr, type: 'f32', shape: sizes, inputs }, form)).toEqual([])
-    }), { numRuns: 60 })
+    const params = shape.chain((sizes) =>
+      fc.tuple(
+        fc.constant(sizes),
+        fc.shuffledSubarray(
+          sizes.map((_, axis) => axis),
+          { minLength: sizes.length },
+        ),
+        fc.array(fc.boolean(), { minLength: sizes.length, maxLength: sizes.length }),
+      ),
+    )
+    fc.assert(
+      fc.property(params, caps, ([sizes, order, repeated], form) => {
+        const permuted = sizes.map(() => 0)
+        let step = 1
+        for (const axis of order) {
+          permuted[axis] = step
+          step *= sizes[axis]!
+        }
+        const contiguous = sizes.map((_, axis) => sizes.slice(axis + 1).reduce((product, size) => product * size, 1))
+        const inputs = [permuted, contiguous.map((stride, axis) => (repeated[axis] === true ? 0 : stride))].map(
+          (strides) => ({ type: 'f32', strides }) as const,
+        )
+        const expr: MapExpr = { op: 'sub', args: [{ input: 0 }, { input: 1 }] }
+        expect(failuresOf(map, { expr, type: 'f32', shape: sizes, inputs }, form)).toEqual([])
+      }),
+      { numRuns: 60 },
+    )
   })
 
   it('reductions over any axes', () => {
     const kind = fc.constantFrom<ReduceKind[]>('sum', 'mean', 'max', 'min', 'prod', 'argmax', 'argmin')
     const axes = shape.chain((sizes) => fc.tuple(fc.constant(sizes), fc.subarray(sizes.map((_, axis) => axis))))
-    fc.assert(fc.property(axes, kind, caps, ([sizes, chosen], how, form) => {
-      expect(failuresOf(reduce, { kind: how, axes: chosen, shape: sizes }, form)).toEqual([])
-    }), { numRuns: 60 })
+    fc.assert(
+      fc.property(axes, kind, caps, ([sizes, chosen], how, form) => {
+        expect(failuresOf(reduce, { kind: how, axes: chosen, shape: sizes }, form)).toEqual([])
+      }),
+      { numRuns: 60 },
+    )
   })
 
   it('topk of any length', () => {
-    const params = fc.integer({ min: 1, max: 300 }).chain((cols) => fc.record({ cols: fc.constant(cols), k: fc.integer({ min: 1, max: Math.min(cols, 20) }) }))
-    fc.assert(fc.property(params, caps, fc.integer({ min: 1 }), (each, form, seed) => {
-      expect(failuresOf(topk, each, form, { seed })).toEqual([])
-    }), { numRuns: 40 })
+    const params = fc
+      .integer({ min: 1, max: 300 })
+      .chain((cols) => fc.record({ cols: fc.constant(cols), k: fc.integer({ min: 1, max: Math.min(cols, 20) }) }))
+    fc.assert(
+      fc.property(params, caps, fc.integer({ min: 1 }), (each, form, seed) => {
+        expect(failuresOf(topk, each, form, { seed })).toEqual([])
+      }),
+      { numRuns: 40 },
+    )
   })
 
   it('axes merge as far as all inputs allow', () => {
-    expect(mergeAxes([2, 3, 4], [[12, 4, 1], [0, 0, 0]])).toEqual({ shape: [24], strides: [[1], [0]] })
-    expect(mergeAxes([2, 3, 4], [[12, 4, 1], [0, 4, 1]])).toEqual({ shape: [2, 12], strides: [[12, 1], [0, 1]] })
+    expect(
+      mergeAxes(
+        [2, 3, 4],
+        [
+          [12, 4, 1],
+          [0, 0, 0],
+        ],
+      ),
+    ).toEqual({ shape: [24], strides: [[1], [0]] })
+    expect(
+      mergeAxes(
+        [2, 3, 4],
+        [
+          [12, 4, 1],
+          [0, 4, 1],
+        ],
+      ),
+    ).toEqual({
+      shape: [2, 12],
+      strides: [
+        [12, 1],
+        [0, 1],
+      ],
+    })
     expect(mergeAxes([1, 1], [[0, 0]])).toEqual({ shape: [1], strides: [[0]] })
   })
 })
@@ -165,16 +227,27 @@ describe('bad parameters', () => {
     ['an input that is not there', () => map.work(GPU, f32({ input: 1 }))],
     ['too few operands', () => map.work(GPU, f32({ op: 'add', args: [{ input: 0 }] }))],
     ['strides of another rank', () => map.work(GPU, { ...f32({ input: 0 }), shape: [3, 3] })],
-    ['exp of u32', () => map.work(GPU, { expr: { op: 'exp', args: [{ input: 0 }] }, type: 'u32', shape: [3], inputs: [{ type: 'u32', strides: [1] }] })],
+    [
+      'exp of u32',
+      () => map.work(GPU, { expr: { op: 'exp', args: [{ input: 0 }] }, type: 'u32', shape: [3], inputs: [{ type: 'u32', strides: [1] }] }),
+    ],
     ['k above the length', () => topk.work(GPU, { cols: 3, k: 4 })],
     ['an axis that is not there', () => reduce.work(GPU, { kind: 'sum', axes: [2], shape: [3, 3] })],
     ['half a block', () => gather.work(GPU, { format: 'q4_k', rows: 1, cols: 40, tableRows: 1 })],
     ['an odd head', () => cacheWrite.work(GPU, { type: 'f16', rows: 1, heads: 1, headDim: 3, capacity: 1 })],
     ['more turning than there is', () => rope.work(GPU, { style: 'half', rows: 1, heads: 1, headDim: 4, dims: 6, magnitude: 1 })],
-    ['a copy past the end', () => copy.work(GPU, { type: 'f32', shape: [4], from: { offset: 1, strides: [1], size: 4 }, to: { offset: 0, strides: [1], size: 4 } })],
+    [
+      'a copy past the end',
+      () =>
+        copy.work(GPU, { type: 'f32', shape: [4], from: { offset: 1, strides: [1], size: 4 }, to: { offset: 0, strides: [1], size: 4 } }),
+    ],
   ])('%s', (_name, run) => {
     let caught: unknown
-    try { run() } catch (error) { caught = error }
+    try {
+      run()
+    } catch (error) {
+      caught = error
+    }
     expect(isIngotError(caught, 'bad-argument')).toBe(true)
   })
 })

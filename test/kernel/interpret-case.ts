@@ -8,8 +8,19 @@ import { buffersOf } from '../../src/ir/kernel.ts'
 import type { Arrays, BufferShape, KernelRecord, Launch, NumberArray } from '../../src/kernel/record.ts'
 
 const GPU: Caps = {
-  lanes: 256, subgroup: 32, tiles: false, f16: false, width: 4, dot: false, parallel: 8, sharedBytes: 32768,
-  bufferBytes: 2 ** 30, bindingBytes: 2 ** 27, bindings: 8, grid: 65535, alignment: 256,
+  lanes: 256,
+  subgroup: 32,
+  tiles: false,
+  f16: false,
+  width: 4,
+  dot: false,
+  parallel: 8,
+  sharedBytes: 32768,
+  bufferBytes: 2 ** 30,
+  bindingBytes: 2 ** 27,
+  bindings: 8,
+  grid: 65535,
+  alignment: 256,
 }
 const CPU: Caps = { ...GPU, lanes: 1, subgroup: 0, parallel: 4, grid: 2 ** 31 }
 
@@ -66,7 +77,8 @@ const floats = new Set(['f32', 'f16'])
 
 function encode(type: string, values: NumberArray): Uint8Array {
   if (type === 'f16') return new Uint8Array(Uint16Array.from(values, halfBits).buffer)
-  if (type === 'bf16') return new Uint8Array(Uint16Array.from(new Uint32Array(Float32Array.from(values).buffer), (bits) => bits >>> 16).buffer)
+  if (type === 'bf16')
+    return new Uint8Array(Uint16Array.from(new Uint32Array(Float32Array.from(values).buffer), (bits) => bits >>> 16).buffer)
   const array = type === 'f32' ? Float32Array.from(values) : type === 'i32' ? Int32Array.from(values) : Uint32Array.from(values)
   return new Uint8Array(array.buffer)
 }
@@ -84,11 +96,15 @@ const SENTINEL = 64
 
 /** What runs one dispatch; buffers by name, changed in place. */
 export type Runner = (launch: Launch, buffers: Readonly<Record<string, Uint8Array>>) => void
-const interpreted: Runner = ({ kernel, uniforms, grid }, buffers) => interpret(kernel, { buffers, uniforms, grid: [...grid] }, { check: true })
+const interpreted: Runner = ({ kernel, uniforms, grid }, buffers) =>
+  interpret(kernel, { buffers, uniforms, grid: [...grid] }, { check: true })
 
 /** Runs a case with the interpreter, or another runner; gives the results beside what they should be. */
 export function runCase<P extends object>(
-  record: KernelRecord<P>, params: P, caps: Caps, { given = {}, encoder, seed = 7, run = interpreted }: { given?: Arrays; encoder?: Encoder; seed?: number; run?: Runner } = {},
+  record: KernelRecord<P>,
+  params: P,
+  caps: Caps,
+  { given = {}, encoder, seed = 7, run = interpreted }: { given?: Arrays; encoder?: Encoder; seed?: number; run?: Runner } = {},
 ): { got: Arrays; wanted: Arrays } {
   const random = randomFrom(seed)
   const shapes = record.buffers(params)
@@ -98,11 +114,14 @@ export function runCase<P extends object>(
   for (const shape of shapes) {
     const { name, type, elements, role } = shape
     const encoded = role === 'out' ? undefined : encoder?.(shape, random)
-    const plain = chosen[name] ?? (floats.has(type) || type === 'bf16'
-      ? Float32Array.from({ length: elements }, () => 2 * random() - 1)
-      : Uint32Array.from({ length: elements }, () => Math.floor(random() * 2 ** 32)))
+    const plain =
+      chosen[name] ??
+      (floats.has(type) || type === 'bf16'
+        ? Float32Array.from({ length: elements }, () => 2 * random() - 1)
+        : Uint32Array.from({ length: elements }, () => Math.floor(random() * 2 ** 32)))
     expect(plain.length, `elements of ${name}`).toBe(elements)
-    const start = encoded?.bytes ?? (role === 'out' ? new Uint8Array(encode(type, new Float32Array(elements)).length).fill(0xa5) : encode(type, plain))
+    const start =
+      encoded?.bytes ?? (role === 'out' ? new Uint8Array(encode(type, new Float32Array(elements)).length).fill(0xa5) : encode(type, plain))
     const padded = Math.ceil(start.length / 4) * 4
     const whole = new Uint8Array(SENTINEL + padded + SENTINEL).fill(0xc3)
     whole.set(start, SENTINEL)
@@ -114,7 +133,10 @@ export function runCase<P extends object>(
   for (const [name, size] of Object.entries(scratch)) bytes[name] = new Uint8Array(size).fill(0xa5)
   for (const launch of launches) {
     const { kernel, grid } = launch
-    expect(grid.every((size) => size <= caps.grid), `grid ${grid.join('x')}`).toBe(true)
+    expect(
+      grid.every((size) => size <= caps.grid),
+      `grid ${grid.join('x')}`,
+    ).toBe(true)
     for (const { name } of buffersOf(kernel)) expect(bytes[name], `buffer ${name}`).toBeDefined()
     run(launch, bytes)
   }
@@ -122,8 +144,14 @@ export function runCase<P extends object>(
   for (const { name, role, type, elements } of shapes) {
     const { buffer, byteOffset } = bytes[name]!
     const whole = new Uint8Array(buffer)
-    expect(whole.subarray(0, byteOffset).every((byte) => byte === 0xc3), `sentinel before ${name}`).toBe(true)
-    expect(whole.subarray(byteOffset + bytes[name]!.length).every((byte) => byte === 0xc3), `sentinel after ${name}`).toBe(true)
+    expect(
+      whole.subarray(0, byteOffset).every((byte) => byte === 0xc3),
+      `sentinel before ${name}`,
+    ).toBe(true)
+    expect(
+      whole.subarray(byteOffset + bytes[name]!.length).every((byte) => byte === 0xc3),
+      `sentinel after ${name}`,
+    ).toBe(true)
     if (role !== 'in') got[name] = decode(type, bytes[name]!).subarray(0, elements)
   }
   return { got, wanted }
@@ -140,7 +168,10 @@ export function errorOf(got: NumberArray, wanted: NumberArray): number {
   let size = 0
   for (let i = 0; i < wanted.length; i++) {
     const [a, b] = [got[i]!, wanted[i]!]
-    if (Object.is(a, b) || a === b) { if (Number.isFinite(b)) size += b * b; continue }
+    if (Object.is(a, b) || a === b) {
+      if (Number.isFinite(b)) size += b * b
+      continue
+    }
     if (!Number.isFinite(a) || !Number.isFinite(b)) return Infinity
     difference += (a - b) ** 2
     size += b * b
@@ -149,17 +180,28 @@ export function errorOf(got: NumberArray, wanted: NumberArray): number {
 }
 
 /** Runs a case; one line for every result that is not as near as the record promises. */
-export function failuresOf<P extends object>(record: KernelRecord<P>, params: P, caps: Caps, options?: Parameters<typeof runCase>[3]): string[] {
+export function failuresOf<P extends object>(
+  record: KernelRecord<P>,
+  params: P,
+  caps: Caps,
+  options?: Parameters<typeof runCase>[3],
+): string[] {
   const { got, wanted } = runCase(record, params, caps, options)
   return Object.entries(wanted).flatMap(([name, values]) => {
     const error = errorOf(got[name]!, values)
-    return error <= record.tolerance ? []
+    return error <= record.tolerance
+      ? []
       : [`${record.name} ${JSON.stringify(params)}: ${name} is off by ${error}, got ${show(got[name]!)} wanted ${show(values)}`]
   })
 }
 
 /** Runs a case and expects it to be as near as the record promises. */
-export function expectCase<P extends object>(record: KernelRecord<P>, params: P, caps: Caps, options?: Parameters<typeof runCase>[3]): void {
+export function expectCase<P extends object>(
+  record: KernelRecord<P>,
+  params: P,
+  caps: Caps,
+  options?: Parameters<typeof runCase>[3],
+): void {
   expect(failuresOf(record, params, caps, options)).toEqual([])
 }
 

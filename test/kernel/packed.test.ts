@@ -18,16 +18,28 @@ import { errorOf, failuresOf, randomFrom } from './interpret-case.ts'
 const formats = FORMATS.filter(({ packed }) => packed !== undefined).map(({ name }) => name)
 
 type Buffers = Record<string, Uint8Array>
-type Execute = (kernel: Kernel, run: { buffers: Buffers; uniforms: Readonly<Record<string, number>>; grid: [number, number, number] }) => void
+type Execute = (
+  kernel: Kernel,
+  run: { buffers: Buffers; uniforms: Readonly<Record<string, number>>; grid: [number, number, number] },
+) => void
 
 function run({ launches }: Work, buffers: Buffers, execute: Execute = interpret): void {
   for (const { kernel, uniforms, grid } of launches) {
-    execute(kernel, { buffers: Object.fromEntries(buffersOf(kernel).map(({ name }) => [name, buffers[name]!])), uniforms: uniforms ?? {}, grid: [...grid] })
+    execute(kernel, {
+      buffers: Object.fromEntries(buffersOf(kernel).map(({ name }) => [name, buffers[name]!])),
+      uniforms: uniforms ?? {},
+      grid: [...grid],
+    })
   }
 }
 
 /** The largest error of a product of packed weights, against the plain meaning. */
-function errorOfProduct(format: (typeof formats)[number], caps: Caps, { n, m }: { readonly n: number; readonly m: number }, execute?: Execute): number {
+function errorOfProduct(
+  format: (typeof formats)[number],
+  caps: Caps,
+  { n, m }: { readonly n: number; readonly m: number },
+  execute?: Execute,
+): number {
   const k = 512
   const random = randomFrom(5)
   const w = randomBlocks(format, m * k, random)
@@ -46,14 +58,24 @@ function errorOfProduct(format: (typeof formats)[number], caps: Caps, { n, m }: 
 test.each(quantize8.cases)('quantize8 %o', (params) => expect(failuresOf(quantize8, params, cpuCaps(4))).toEqual([]))
 
 describe.each(formats)('%s', (format) => {
-  test.each([[16, 1, 35], [8, 3, 16], [4, 2, 17], [4, 1, 33], [16, 9, 16]] as const)('width %i, %i columns, %i rows', (width, n, m) => {
+  test.each([
+    [16, 1, 35],
+    [8, 3, 16],
+    [4, 2, 17],
+    [4, 1, 33],
+    [16, 9, 16],
+  ] as const)('width %i, %i columns, %i rows', (width, n, m) => {
     expect(errorOfProduct(format, cpuCaps(width), { n, m })).toBeLessThan(2e-4)
   })
 
   // several streams, and the matrix ends among them
-  test.each([[1, 200], [3, 40]] as const)('as WebAssembly: %i columns, %i rows', (n, m) => {
+  test.each([
+    [1, 200],
+    [3, 40],
+  ] as const)('as WebAssembly: %i columns, %i rows', (n, m) => {
     const caps = { ...cpuCaps(4), parallel: 1, streams: 4 }
     const variants = VARIANTS.filter(([name]) => name.startsWith('sums') || name === 'no relaxed SIMD')
-    for (const [name, features] of variants) expect([name, errorOfProduct(format, caps, { n, m }, (kernel, what) => runWasm(kernel, what, features)) < 2e-4]).toEqual([name, true])
+    for (const [name, features] of variants)
+      expect([name, errorOfProduct(format, caps, { n, m }, (kernel, what) => runWasm(kernel, what, features)) < 2e-4]).toEqual([name, true])
   })
 })

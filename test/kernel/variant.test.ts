@@ -24,7 +24,8 @@ test('one key, one body', () => {
     for (const { name: format, packed } of FORMATS) {
       if (packed === undefined) continue
       repack({ format, m: 64, k: 512 }).launches.forEach(add)
-      for (const n of [1, 2, 3, 8, 20]) for (const bias of [false, true]) packedLinear(caps, { format, m: 64, k: 512, n, bias }).launches.forEach(add)
+      for (const n of [1, 2, 3, 8, 20])
+        for (const bias of [false, true]) packedLinear(caps, { format, m: 64, k: 512, n, bias }).launches.forEach(add)
     }
   }
   expect(bodies.size).toBeGreaterThan(100)

@@ -23,12 +23,16 @@ const ROOT = join(import.meta.dirname, '../..')
 function faultsOf(entry: Entry, caps: Caps): string[] {
   const work = entry.work(caps)
   const known = new Map(entry.buffers.map((shape) => [shape.name, shape]))
-  const missing = (work?.launches ?? []).flatMap(({ kernel }) => buffersOf(kernel).map(({ name }) => entry.aliases?.[name] ?? name))
+  const missing = (work?.launches ?? [])
+    .flatMap(({ kernel }) => buffersOf(kernel).map(({ name }) => entry.aliases?.[name] ?? name))
     .filter((name) => !known.has(name) && work?.scratch?.[name] === undefined)
   const written = (entry.cold ?? []).filter((name) => known.get(name)?.role !== 'in')
   const all = entry.buffers.reduce((sum, shape) => sum + 2 * bytesOf(shape), 0)
-  return [...missing.map((name) => `no buffer ${name}`), ...written.map((name) => `${name} is cold and written`), ...(entry.bytes > all ? ['too many bytes'] : [])]
-    .map((fault) => `${entry.kernel} ${entry.shape}: ${fault}`)
+  return [
+    ...missing.map((name) => `no buffer ${name}`),
+    ...written.map((name) => `${name} is cold and written`),
+    ...(entry.bytes > all ? ['too many bytes'] : []),
+  ].map((fault) => `${entry.kernel} ${entry.shape}: ${fault}`)
 }
 
 describe('entries', () => {
@@ -40,7 +44,11 @@ describe('entries', () => {
   })
 
   test('of a linear layer are packed where the device has dot products, else as stored', () => {
-    const kernels = (caps: Caps): string[] => matvec.filter(({ kernel, shape }) => kernel.startsWith('q4_k') && shape === '2048x2048').filter((entry) => entry.work(caps) !== undefined).map(({ kernel }) => kernel)
+    const kernels = (caps: Caps): string[] =>
+      matvec
+        .filter(({ kernel, shape }) => kernel.startsWith('q4_k') && shape === '2048x2048')
+        .filter((entry) => entry.work(caps) !== undefined)
+        .map(({ kernel }) => kernel)
     expect(kernels(CPU)).toEqual(['q4_k packed'])
     expect(kernels(GPU)).toEqual(['q4_k'])
   })
@@ -54,7 +62,18 @@ describe('entries', () => {
 
 describe.skipIf(notBuilt !== undefined)(`lab/run.js${notBuilt === undefined ? '' : `: ${notBuilt}`}`, () => {
   test('prints kernels beside the limits of the machine', async () => {
-    const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'lab/run.js'), 'small', '--as-built', '--quick', '--rounds', '1', '--device', 'cpu', '--threads', '1'])
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      join(ROOT, 'lab/run.js'),
+      'small',
+      '--as-built',
+      '--quick',
+      '--rounds',
+      '1',
+      '--device',
+      'cpu',
+      '--threads',
+      '1',
+    ])
     const [limits, head, ...rows] = stdout.split('\n')
     expect(limits).toMatch(/^cpu: .*1 thread.*; reads [\d.]+ .*GB\/s, f32 peak [\d.]+ .*G ops\/s$/)
     expect(head).toMatch(/^kernel +shape +time +noise +GB\/s +of reads +G ops\/s +of peak +kind$/)
@@ -64,6 +83,9 @@ describe.skipIf(notBuilt !== undefined)(`lab/run.js${notBuilt === undefined ? ''
   })
 
   test('says which experiments there are', async () => {
-    await expect(promisify(execFile)(process.execPath, [join(ROOT, 'lab/run.js'), 'nothing'])).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('attention, matmul, matvec, small, static') as string })
+    await expect(promisify(execFile)(process.execPath, [join(ROOT, 'lab/run.js'), 'nothing'])).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('attention, matmul, matvec, small, static') as string,
+    })
   })
 })

@@ -13,7 +13,7 @@ const PROMPT = [BOS, 260, 261, 262, 270, 271]
 let device: Device
 let model: Model
 beforeAll(async () => {
-  ({ device } = await open('cpu', { threads: 1 }))
+  ;({ device } = await open('cpu', { threads: 1 }))
   model = await load(await tinyModel(), { device })
 })
 afterAll(async () => {
@@ -46,7 +46,11 @@ describe('a generation', () => {
   test('gives the same text for the same seed, whatever the sampler reads back', async () => {
     for (const options of [{ topK: 40 }, { topK: 0 }, { topK: 40, repetitionPenalty: 1.2 }]) {
       const sampled = { ...options, ignoreEos: true, maxTokens: 16, seed: 7 }
-      const [first, second, other] = [await model.generate(PROMPT, sampled), await model.generate(PROMPT, sampled), await model.generate(PROMPT, { ...sampled, seed: 8 })]
+      const [first, second, other] = [
+        await model.generate(PROMPT, sampled),
+        await model.generate(PROMPT, sampled),
+        await model.generate(PROMPT, { ...sampled, seed: 8 }),
+      ]
       expect(second.tokens).toEqual(first.tokens)
       expect(other.tokens).not.toEqual(first.tokens)
     }
@@ -115,9 +119,11 @@ describe('cancelling', () => {
     const controller = new AbortController()
     const generation = model.generate(PROMPT, { ...GREEDY, maxTokens: 100, signal: controller.signal })
     const reason = new Error('enough')
-    await expect((async () => {
-      for await (const _ of generation) controller.abort(reason)
-    })()).rejects.toBe(reason)
+    await expect(
+      (async () => {
+        for await (const _ of generation) controller.abort(reason)
+      })(),
+    ).rejects.toBe(reason)
     await expect(Promise.resolve(model.generate(PROMPT, { signal: controller.signal }))).rejects.toBe(reason)
     expect((await model.generate(PROMPT, GREEDY)).tokens).toHaveLength(12)
   })
@@ -126,7 +132,10 @@ describe('cancelling', () => {
 describe('one model', () => {
   test('takes several generations in turn', async () => {
     const alone = await Promise.all([3, 4, 5].map(async (token) => model.generate([BOS, token], GREEDY)))
-    const [embedded, ...together] = await Promise.all([model.embed('abc'), ...[3, 4, 5].map(async (token) => model.generate([BOS, token], GREEDY))])
+    const [embedded, ...together] = await Promise.all([
+      model.embed('abc'),
+      ...[3, 4, 5].map(async (token) => model.generate([BOS, token], GREEDY)),
+    ])
     expect(embedded).toHaveLength(64)
     expect(together.map(({ tokens }) => tokens)).toEqual(alone.map(({ tokens }) => tokens))
     for (const token of [3, 4, 5]) expect((await model.generate([BOS, token], GREEDY)).tokens).toEqual(alone[token - 3]?.tokens)

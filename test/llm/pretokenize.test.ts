@@ -30,7 +30,10 @@ describe('pre-tokenizers', () => {
     const parts = ['a', 'B', 'é', '中', '가', '1', '٣', ' ', '\t', '\n', '\r', "'s", '.', '$', '😀', '\u0301']
     const points = fc.array(fc.nat(0x10ffff)).map((list) => String.fromCodePoint(...list))
     const mixed = fc.array(fc.constantFrom(...parts))
-    const text = fc.oneof(points, mixed.map((list) => list.join('')))
+    const text = fc.oneof(
+      points,
+      mixed.map((list) => list.join('')),
+    )
     fc.assert(fc.property(text, (each) => void expect(all.map((pre) => pre.split(each).join(''))).toEqual(all.map(() => each))))
   }, 30_000)
 

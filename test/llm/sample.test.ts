@@ -8,8 +8,7 @@ import { createSampler, samplerNeeds, type SampleOptions } from '../../src/llm/s
 
 const off = { temperature: 1, topK: 0, topP: 1, minP: 0, typicalP: 1 } as const
 const logitsOf = (min: number, max: number): fc.Arbitrary<Float32Array> =>
-  fc.array(fc.integer({ min: -40, max: 40 }), { minLength: min, maxLength: max })
-    .map((list) => Float32Array.from(list, (x) => x / 8))
+  fc.array(fc.integer({ min: -40, max: 40 }), { minLength: min, maxLength: max }).map((list) => Float32Array.from(list, (x) => x / 8))
 const sorted = (logits: Float32Array): ReturnType<typeof sortCandidates> =>
   sortCandidates({ ids: Int32Array.from(logits, (_, id) => id), logits })
 const sum = (list: Iterable<number>): number => [...list].reduce((a, b) => a + b, 0)
@@ -28,8 +27,7 @@ describe('filters', () => {
     const odd = fc.constantFrom(0, -0, -Infinity, 1e-40, -1e-40, 3e38, 1, -1)
     const logit = fc.oneof(odd, fc.float({ noNaN: true, noDefaultInfinity: true }))
     fc.assert(
-      fc.property(fc.array(logit, { minLength: 1, maxLength: 50 }), fc.integer({ min: 1, max: 30 }), fc.nat(1500),
-      (few, times, k) => {
+      fc.property(fc.array(logit, { minLength: 1, maxLength: 50 }), fc.integer({ min: 1, max: 30 }), fc.nat(1500), (few, times, k) => {
         const logits = Float32Array.from({ length: few.length * times }, (_, i) => few[i % few.length]!)
         const order = [...logits.keys()].sort((a, b) => (logits[a] === logits[b] ? a - b : logits[b]! > logits[a]! ? 1 : -1))
         const top = selectTop(logits, k + 1)
@@ -154,7 +152,14 @@ describe('sampler', () => {
     expect(greedy({ frequencyPenalty: 0.04 }, [0])).toBe(0)
     expect(greedy({ frequencyPenalty: 0.06 }, [0, 0])).toBe(3)
     expect(greedy({ repetitionPenalty: 1.5, repetitionWindow: -1 }, [0, ...Array.from({ length: 99 }, () => 2)])).toBe(3)
-    expect(greedy({ logitBias: new Map([[0, -Infinity], [3, -1]]) })).toBe(1)
+    expect(
+      greedy({
+        logitBias: new Map([
+          [0, -Infinity],
+          [3, -1],
+        ]),
+      }),
+    ).toBe(1)
     expect(greedy({ logitBias: { 2: 10 } })).toBe(2)
     expect([...logits]).toEqual([2, 1.5, -1, Math.fround(1.9)])
   })
@@ -169,9 +174,21 @@ describe('sampler', () => {
     expect(() => createSampler().fromCandidates({ ids: Int32Array.of(1), logits: Float32Array.of(1, 2) })).toThrow(bad)
     expect(() => createSampler().fromCandidates({ ids: Int32Array.of(-1), logits: Float32Array.of(1) })).toThrow(bad)
     const wrong: SampleOptions[] = [
-      { temperature: -1 }, { temperature: NaN }, { topK: 1.5 }, { topK: -1 }, { topP: 0 }, { topP: 2 }, { minP: -0.1 },
-      { typicalP: 0 }, { repetitionPenalty: 0 }, { repetitionWindow: -2 }, { presencePenalty: Infinity },
-      { frequencyPenalty: NaN }, { seed: -1 }, { seed: 0.5 }, { logitBias: { 1: NaN } },
+      { temperature: -1 },
+      { temperature: NaN },
+      { topK: 1.5 },
+      { topK: -1 },
+      { topP: 0 },
+      { topP: 2 },
+      { minP: -0.1 },
+      { typicalP: 0 },
+      { repetitionPenalty: 0 },
+      { repetitionWindow: -2 },
+      { presencePenalty: Infinity },
+      { frequencyPenalty: NaN },
+      { seed: -1 },
+      { seed: 0.5 },
+      { logitBias: { 1: NaN } },
       { logitBias: { x: 1 } as Record<number, number> },
     ]
     for (const options of wrong) expect(() => createSampler(options)).toThrow(bad)

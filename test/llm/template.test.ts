@@ -44,9 +44,7 @@ describe('template', () => {
   })
 
   test('strftime_now speaks English and takes the given time', () => {
-    expect(render("{{ strftime_now('%d %b %Y, %A %B %-d %H:%M:%S %I%p %% %Q') }}")).toBe(
-      '05 Jan 2024, Friday January 5 15:04:09 03PM % %Q',
-    )
+    expect(render("{{ strftime_now('%d %b %Y, %A %B %-d %H:%M:%S %I%p %% %Q') }}")).toBe('05 Jan 2024, Friday January 5 15:04:09 03PM % %Q')
   })
 
   test('a variable may shadow a global; blocks are trimmed as transformers does', () => {

@@ -16,7 +16,8 @@ export interface TinyOptions {
 
 export const [BOS, EOS] = [1, 2] as const
 const SHAPE = { width: 64, layers: 2, heads: 4, kvHeads: 2, hidden: 96 }
-const TEMPLATE = "{% for m in messages %}{{ m.role[0] + '!' + m.content + ' ' }}{% endfor %}{% if add_generation_prompt %}{{ 'a!' }}{% endif %}"
+const TEMPLATE =
+  "{% for m in messages %}{{ m.role[0] + '!' + m.content + ' ' }}{% endfor %}{% if add_generation_prompt %}{{ 'a!' }}{% endif %}"
 
 /** The bytes of the file. */
 export async function tinyBytes(options: TinyOptions = {}): Promise<Uint8Array> {
@@ -28,9 +29,15 @@ export async function tinyBytes(options: TinyOptions = {}): Promise<Uint8Array> 
   const metadata: [string, MetaValue][] = [
     ['general.architecture', { type: 'string', value: 'llama' }],
     ['general.name', { type: 'string', value: 'tiny' }],
-    number('context_length', contextLength), number('embedding_length', width), number('block_count', layers),
-    number('feed_forward_length', hidden), number('attention.head_count', heads), number('attention.head_count_kv', kvHeads),
-    number('attention.layer_norm_rms_epsilon', 1e-5, 'f32'), number('rope.freq_base', 10000, 'f32'), number('vocab_size', vocabulary),
+    number('context_length', contextLength),
+    number('embedding_length', width),
+    number('block_count', layers),
+    number('feed_forward_length', hidden),
+    number('attention.head_count', heads),
+    number('attention.head_count_kv', kvHeads),
+    number('attention.layer_norm_rms_epsilon', 1e-5, 'f32'),
+    number('rope.freq_base', 10000, 'f32'),
+    number('vocab_size', vocabulary),
     ...[...tokenizer].map(([key, value]): [string, MetaValue] => [key, metaOf(value)]),
     ['tokenizer.ggml.bos_token_id', { type: 'u32', value: BOS }],
     ['tokenizer.ggml.eos_token_id', { type: 'u32', value: EOS }],
@@ -38,20 +45,40 @@ export async function tinyBytes(options: TinyOptions = {}): Promise<Uint8Array> 
   ]
   const random = randomFrom(seed)
   const matrix = (name: string, columns: number, rows: number): TensorToWrite => ({
-    name, type, dims: [columns, rows], data: () => encode(type, columns * rows, () => (random() * 2 - 1) * Math.sqrt(6 / columns)),
+    name,
+    type,
+    dims: [columns, rows],
+    data: () => encode(type, columns * rows, () => (random() * 2 - 1) * Math.sqrt(6 / columns)),
   })
-  const norm = (name: string): TensorToWrite => ({ name, type: 'f32', dims: [width], data: () => encode('f32', width, () => 0.75 + random() / 2) })
+  const norm = (name: string): TensorToWrite => ({
+    name,
+    type: 'f32',
+    dims: [width],
+    data: () => encode('f32', width, () => 0.75 + random() / 2),
+  })
   const kvWidth = (width / heads) * kvHeads
   const tensors = [
-    matrix('token_embd.weight', width, vocabulary), norm('output_norm.weight'), matrix('output.weight', width, vocabulary),
+    matrix('token_embd.weight', width, vocabulary),
+    norm('output_norm.weight'),
+    matrix('output.weight', width, vocabulary),
     ...Array.from({ length: layers }, (_, i) => [
-      norm(`blk.${i}.attn_norm.weight`), matrix(`blk.${i}.attn_q.weight`, width, width), matrix(`blk.${i}.attn_k.weight`, width, kvWidth),
-      matrix(`blk.${i}.attn_v.weight`, width, kvWidth), matrix(`blk.${i}.attn_output.weight`, width, width), norm(`blk.${i}.ffn_norm.weight`),
-      matrix(`blk.${i}.ffn_gate.weight`, width, hidden), matrix(`blk.${i}.ffn_up.weight`, width, hidden), matrix(`blk.${i}.ffn_down.weight`, hidden, width),
+      norm(`blk.${i}.attn_norm.weight`),
+      matrix(`blk.${i}.attn_q.weight`, width, width),
+      matrix(`blk.${i}.attn_k.weight`, width, kvWidth),
+      matrix(`blk.${i}.attn_v.weight`, width, kvWidth),
+      matrix(`blk.${i}.attn_output.weight`, width, width),
+      norm(`blk.${i}.ffn_norm.weight`),
+      matrix(`blk.${i}.ffn_gate.weight`, width, hidden),
+      matrix(`blk.${i}.ffn_up.weight`, width, hidden),
+      matrix(`blk.${i}.ffn_down.weight`, hidden, width),
     ]).flat(),
   ]
   const parts: Uint8Array[] = []
-  const sink: ByteSink = { async write(bytes) { parts.push(bytes.slice()) } }
+  const sink: ByteSink = {
+    async write(bytes) {
+      parts.push(bytes.slice())
+    },
+  }
   await writeGguf(sink, { metadata, tensors })
   return new Uint8Array(Buffer.concat(parts))
 }

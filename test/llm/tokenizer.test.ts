@@ -56,7 +56,11 @@ describe('against the naive definition', () => {
       model.encode(text, ids)
       return ids
     }
-    fc.assert(fc.property(anything.map(repair), (text) => { expect(encode(cut, text)).toEqual(encode(whole, text)) }))
+    fc.assert(
+      fc.property(anything.map(repair), (text) => {
+        expect(encode(cut, text)).toEqual(encode(whole, text))
+      }),
+    )
   })
 
   test('BPE, in words short and long', () => {
@@ -175,9 +179,17 @@ describe('WordPiece', () => {
   })
 
   test('cleans, lowers, strips accents, splits marks and CJK, gives up on whole words', () => {
-    expect(spell(wordPiece, wordPiece.encode('UNwanted, the\u0000runs\u200d é中a xun'))).toEqual(
-      ['▁un', 'want', 'ed', '▁,', '[UNK]', '▁e', '▁中', '▁a', '[UNK]'],
-    )
+    expect(spell(wordPiece, wordPiece.encode('UNwanted, the\u0000runs\u200d é中a xun'))).toEqual([
+      '▁un',
+      'want',
+      'ed',
+      '▁,',
+      '[UNK]',
+      '▁e',
+      '▁中',
+      '▁a',
+      '[UNK]',
+    ])
     expect(wordPiece.decode(wordPiece.encode('unwanted the'))).toBe('unwanted the')
   })
 })
@@ -210,12 +222,13 @@ describe('bad files', () => {
 describe('work', () => {
   test('tables for encoding wait for a text', () => {
     let reads = 0
-    const counted = (list: readonly string[]): readonly string[] => new Proxy(list, {
-      get(target, key): unknown {
-        if (typeof key === 'string' && /^\d+$/.test(key)) reads++
-        return Reflect.get(target, key)
-      },
-    })
+    const counted = (list: readonly string[]): readonly string[] =>
+      new Proxy(list, {
+        get(target, key): unknown {
+          if (typeof key === 'string' && /^\d+$/.test(key)) reads++
+          return Reflect.get(target, key)
+        },
+      })
     const tokenizer = createTokenizer(bpeMetadata({ 'tokenizer.ggml.merges': counted(BPE_MERGES) }))
     const read = reads // each was looked at, once
     expect(read).toBe(BPE_MERGES.length)
@@ -229,11 +242,17 @@ describe('work', () => {
     const vocabulary = readVocabulary(new Map<string, unknown>([['tokenizer.ggml.tokens', ['a', '</s>', 'b', '</s>', 'a']]]), {})
     expect([...vocabulary.ends]).toEqual([3])
     expect(vocabulary.ids).toBe(vocabulary.ids)
-    expect([...vocabulary.ids]).toEqual([['a', 4], ['</s>', 3], ['b', 2]])
+    expect([...vocabulary.ids]).toEqual([
+      ['a', 4],
+      ['</s>', 3],
+      ['b', 2],
+    ])
   })
 
   test('a list of merges that no rank could number is refused at once, not when a text comes', () => {
-    const endless = new Proxy(['a b'], { get: (target, key): unknown => (key === 'length' ? 2 ** 21 : key === 'every' ? () => true : Reflect.get(target, key)) })
+    const endless = new Proxy(['a b'], {
+      get: (target, key): unknown => (key === 'length' ? 2 ** 21 : key === 'every' ? () => true : Reflect.get(target, key)),
+    })
     expect(() => createTokenizer(bpeMetadata({ 'tokenizer.ggml.merges': endless }))).toThrow(expect.objectContaining({ code: 'bad-file' }))
   })
 

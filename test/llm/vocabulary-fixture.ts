@@ -16,15 +16,42 @@ function toMetadata(model: string, entries: readonly Entry[], more: Readonly<Rec
 
 /** `▁`, letters a-d and joins of them, scored in the order listed; all bytes. */
 export const SPM_PIECES = [
-  'ab', '▁a', 'aa', 'bc', '▁▁', 'abc', 'aaaa', '▁ab', '▁▁▁▁', 'cd', '▁abc', 'abcd', 'dd', 'é', 'ca',
-  '▁', 'a', 'b', 'c', 'd', '!',
+  'ab',
+  '▁a',
+  'aa',
+  'bc',
+  '▁▁',
+  'abc',
+  'aaaa',
+  '▁ab',
+  '▁▁▁▁',
+  'cd',
+  '▁abc',
+  'abcd',
+  'dd',
+  'é',
+  'ca',
+  '▁',
+  'a',
+  'b',
+  'c',
+  'd',
+  '!',
 ]
 
 export function spmMetadata(more: Readonly<Record<string, unknown>> = {}): Map<string, unknown> {
   const bytes = Array.from({ length: 256 }, (_, byte): Entry => [`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, BYTE])
   const pieces = SPM_PIECES.map((piece, i): Entry => [piece, NORMAL, -i])
   const [before, after]: [Entry[], Entry[]] = [
-    [['<unk>', UNKNOWN], ['<s>', CONTROL], ['</s>', CONTROL]], [['<|end|>', CONTROL], ['<tool>', USER]],
+    [
+      ['<unk>', UNKNOWN],
+      ['<s>', CONTROL],
+      ['</s>', CONTROL],
+    ],
+    [
+      ['<|end|>', CONTROL],
+      ['<tool>', USER],
+    ],
   ]
   const entries = [...before, ...bytes, ...pieces, ...after]
   return toMetadata('llama', entries, more)
@@ -33,13 +60,33 @@ export function spmMetadata(more: Readonly<Record<string, unknown>> = {}): Map<s
 /** The printable stand-ins of GPT-2 for the 256 bytes. */
 export const BYTE_CHARACTERS: readonly string[] = ((): string[] => {
   const plain = new Set<number>()
-  for (const [from, to] of [[33, 126], [161, 172], [174, 255]] as const) for (let b = from; b <= to; b++) plain.add(b)
+  for (const [from, to] of [
+    [33, 126],
+    [161, 172],
+    [174, 255],
+  ] as const)
+    for (let b = from; b <= to; b++) plain.add(b)
   let next = 256
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(plain.has(byte) ? byte : next++))
 })()
 
 export const BPE_MERGES = [
-  'a b', 'Ġ a', 'a a', 'Ġ Ġ', 'ab c', 'aa aa', 'Ã ©', 'c d', 'ab cd', 'b c', 'd d', 'ĠĠ ĠĠ', 'Ġ ab', 'Ċ Ċ', '1 2', 'q z',
+  'a b',
+  'Ġ a',
+  'a a',
+  'Ġ Ġ',
+  'ab c',
+  'aa aa',
+  'Ã ©',
+  'c d',
+  'ab cd',
+  'b c',
+  'd d',
+  'ĠĠ ĠĠ',
+  'Ġ ab',
+  'Ċ Ċ',
+  '1 2',
+  'q z',
 ]
 
 export function bpeMetadata(more: Readonly<Record<string, unknown>> = {}): Map<string, unknown> {
@@ -59,6 +106,9 @@ export function wordPieceMetadata(form: '##' | '▁', more: Readonly<Record<stri
   const turned = (text: string): string => (text.startsWith('##') ? text.slice(2) : `▁${text}`)
   const pieces = [...WORDS, ...ENDINGS].map((text): Entry => [form === '##' ? text : turned(text), NORMAL])
   return toMetadata('bert', [...special, ...pieces], {
-    'tokenizer.ggml.unknown_token_id': 1, 'tokenizer.ggml.cls_token_id': 2, 'tokenizer.ggml.seperator_token_id': 3, ...more,
+    'tokenizer.ggml.unknown_token_id': 1,
+    'tokenizer.ggml.cls_token_id': 2,
+    'tokenizer.ggml.seperator_token_id': 3,
+    ...more,
   })
 }

@@ -21,7 +21,20 @@ function normals(count: number, deviation: number): Float32Array {
 
 describe('encode', () => {
   test('is there for what Ingot writes', () => {
-    expect(WRITTEN.map(({ name }) => name)).toEqual(['f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k', 'q5_k', 'q6_k', 'mxfp4'])
+    expect(WRITTEN.map(({ name }) => name)).toEqual([
+      'f32',
+      'f16',
+      'bf16',
+      'q4_0',
+      'q4_1',
+      'q5_0',
+      'q5_1',
+      'q8_0',
+      'q4_k',
+      'q5_k',
+      'q6_k',
+      'mxfp4',
+    ])
   })
 
   test('gives known bytes', () => {
@@ -36,7 +49,18 @@ describe('encode', () => {
 
   /** Errors as parts of the deviation: a little above what a good search leaves on normal values. */
   const LIMIT: Readonly<Record<string, number>> = {
-    f32: 0, f16: 3e-4, bf16: 2e-3, q4_0: 0.09, q4_1: 0.082, q5_0: 0.045, q5_1: 0.04, q8_0: 0.006, q4_k: 0.0725, q5_k: 0.036, q6_k: 0.018, mxfp4: 0.13,
+    f32: 0,
+    f16: 3e-4,
+    bf16: 2e-3,
+    q4_0: 0.09,
+    q4_1: 0.082,
+    q5_0: 0.045,
+    q5_1: 0.04,
+    q8_0: 0.006,
+    q4_k: 0.0725,
+    q5_k: 0.036,
+    q6_k: 0.018,
+    mxfp4: 0.13,
   }
   for (const { name, encode } of WRITTEN) {
     const { block, bytes } = GGML_TYPES[name]
@@ -51,15 +75,17 @@ describe('encode', () => {
     test(`${name} keeps zeros, and is not worse than nothing on any finite block`, () => {
       const zeros = new Float32Array(256)
       expect(decodeValues(name, encode!(zeros), 256).every((value) => value === 0)).toBe(true)
-      fc.assert(fc.property(fc.array(fc.float({ noNaN: true, min: -1000, max: 1000 }), { minLength: 1, maxLength: 256 }), (some) => {
-        const values = Float32Array.from({ length: 256 }, (_, i) => some[i % some.length]!)
-        const got = decodeValues(name, encode!(values), 256)
-        expect(got.every(Number.isFinite)).toBe(true)
-        // the plain formats take the half that comes, and halves that are nearly zero are coarse
-        expect(rmse(got, values)).toBeLessThanOrEqual(rmse(zeros, values) * 1.00001 + (name.endsWith('_k') ? 0 : 1e-4))
-      }), { numRuns: 40 })
+      fc.assert(
+        fc.property(fc.array(fc.float({ noNaN: true, min: -1000, max: 1000 }), { minLength: 1, maxLength: 256 }), (some) => {
+          const values = Float32Array.from({ length: 256 }, (_, i) => some[i % some.length]!)
+          const got = decodeValues(name, encode!(values), 256)
+          expect(got.every(Number.isFinite)).toBe(true)
+          // the plain formats take the half that comes, and halves that are nearly zero are coarse
+          expect(rmse(got, values)).toBeLessThanOrEqual(rmse(zeros, values) * 1.00001 + (name.endsWith('_k') ? 0 : 1e-4))
+        }),
+        { numRuns: 40 },
+      )
     })
-
   }
 
   test('refuses half a block', () => {

@@ -28,16 +28,18 @@ describe('ggml types', () => {
   })
 
   test('either exact or an error, for any dims', () => {
-    fc.assert(fc.property(fc.constantFrom(...GGML_TYPE_NAMES), fc.array(fc.maxSafeNat(), { maxLength: 4 }), (type, dims) => {
-      const { block, bytes } = GGML_TYPES[type]
-      let got: number
-      try {
-        got = tensorBytes(type, dims)
-      } catch (error) {
-        expect(error).toBeInstanceOf(IngotError)
-        return
-      }
-      expect(BigInt(got)).toBe((dims.reduce((product, dim) => product * BigInt(dim), 1n) / BigInt(block)) * BigInt(bytes))
-    }))
+    fc.assert(
+      fc.property(fc.constantFrom(...GGML_TYPE_NAMES), fc.array(fc.maxSafeNat(), { maxLength: 4 }), (type, dims) => {
+        const { block, bytes } = GGML_TYPES[type]
+        let got: number
+        try {
+          got = tensorBytes(type, dims)
+        } catch (error) {
+          expect(error).toBeInstanceOf(IngotError)
+          return
+        }
+        expect(BigInt(got)).toBe((dims.reduce((product, dim) => product * BigInt(dim), 1n) / BigInt(block)) * BigInt(bytes))
+      }),
+    )
   })
 })

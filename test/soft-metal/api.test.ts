@@ -43,8 +43,13 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
       e.use(p, [y]).groups(ONE, ONE)
       metal.release(p)
     })
-    expect(() => metal.pipeline(`kernel void big(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
-      threadgroup float t[8193]; t[i] = 1.0; y[i] = t[i]; }`, 'big')).toThrow(/32772.*exceeds the maximum threadgroup memory allowed \(32768\)/)
+    expect(() =>
+      metal.pipeline(
+        `kernel void big(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+      threadgroup float t[8193]; t[i] = 1.0; y[i] = t[i]; }`,
+        'big',
+      ),
+    ).toThrow(/32772.*exceeds the maximum threadgroup memory allowed \(32768\)/)
     expect(() => metal.buffer(0)).toThrow(/nil/)
     expect(metal.kinds().at(-1)).toBe('limit')
   })
@@ -54,7 +59,8 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
     const y = metal.buffer(64)
     expect(metal.run((e) => e.use(p, [y]).send('setThreadgroupMemoryLength:atIndex:', 64, 0).groups(ONE, [16, 1, 1])).error).toBe('')
     expect(metal.run((e) => e.use(p, [y]).send('setThreadgroupMemoryLength:atIndex:', 48, 0).groups(ONE, [16, 1, 1])).error).toMatch(
-      /out of bounds: write of 4 bytes at offset 48 of threadgroup memory, whose length is 48/)
+      /out of bounds: write of 4 bytes at offset 48 of threadgroup memory, whose length is 48/,
+    )
     metal.release(p)
     metal.release(y)
   })
@@ -62,7 +68,9 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
   test('encoding in the wrong order', () => {
     wrong('bad-order', /before setComputePipelineState:/, (e) => e.groups(ONE, ONE))
     wrong('unbound', /kernel 'put' wants buffer\(0\) 'y', nothing is bound there/, (e) => e.use(put, []).groups(ONE, ONE))
-    wrong('after-end-encoding', /-\[MTLComputeCommandEncoder setBuffer:offset:atIndex:\] after endEncoding/, (e, y) => e.end().send('setBuffer:offset:atIndex:', y, 0, 0))
+    wrong('after-end-encoding', /-\[MTLComputeCommandEncoder setBuffer:offset:atIndex:\] after endEncoding/, (e, y) =>
+      e.end().send('setBuffer:offset:atIndex:', y, 0, 0),
+    )
     metal.pooled(() => {
       const cb = metal.commandBuffer()
       metal.send(cb, 'MTLCommandBuffer', 'computeCommandEncoder')
@@ -83,11 +91,18 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
 
   test('buffers freed before their command buffer ran', () => {
     const y = metal.buffer(256)
-    const run = metal.run((e) => {
-      e.use(put, [y]).groups(ONE, [64, 1, 1])
-      metal.release(y)
-    }, false, false)
-    expect(run).toEqual({ status: 5, error: expect.stringMatching(/kernel 'put': buffer\(0\) was freed before the command buffer ran/) as string })
+    const run = metal.run(
+      (e) => {
+        e.use(put, [y]).groups(ONE, [64, 1, 1])
+        metal.release(y)
+      },
+      false,
+      false,
+    )
+    expect(run).toEqual({
+      status: 5,
+      error: expect.stringMatching(/kernel 'put': buffer\(0\) was freed before the command buffer ran/) as string,
+    })
     // A command buffer that retains its references keeps it alive.
     const kept = metal.buffer(256)
     const fine = metal.run((e) => {
@@ -103,7 +118,10 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
     wrong('bad-argument', /wants an MTLBuffer, got a MTLComputePipelineState/, (e) => e.send('setBuffer:offset:atIndex:', put, 0, 0))
     const { misuse } = metal.report()
     expect(misuse[0]).toEqual({ kind: 'unknown-selector', text: '-[MTLDevice newTeapot:]: unrecognized selector sent to instance' })
-    expect(misuse[1]).toEqual({ kind: 'bad-argument', text: '-[MTLDevice newLibraryWithSource:options:error:] wants a NSString, got a MTLDevice' })
+    expect(misuse[1]).toEqual({
+      kind: 'bad-argument',
+      text: '-[MTLDevice newLibraryWithSource:options:error:] wants a NSString, got a MTLDevice',
+    })
     expect(metal.send(metal.device, 'NSObject', 'respondsToSelector:', metal.selector('newTeapot:'))).toBe(false)
     expect(metal.send(metal.device, 'NSObject', 'respondsToSelector:', metal.selector('newCommandQueue'))).toBe(true)
     expect(metal.send(null, 'MTLDevice', 'name')).toBe(null)
@@ -129,7 +147,9 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
     metal.release(a)
     expect(metal.send(a, 'MTLBuffer', 'contents')).toBe(null)
     expect(metal.report()).toEqual({
-      live: { MTLBuffer: 1 }, overReleases: { MTLBuffer: 1 }, misuse: [{ kind: 'freed-object', text: '-contents sent to a freed MTLBuffer' }],
+      live: { MTLBuffer: 1 },
+      overReleases: { MTLBuffer: 1 },
+      misuse: [{ kind: 'freed-object', text: '-contents sent to a freed MTLBuffer' }],
     })
     metal.release(b)
     expect(metal.report().live).toEqual({})
@@ -200,7 +220,15 @@ await describeSoftMetal('misuse of Metal', (metal, path) => {
     metal.run((e) => e.use(put, [y]).groups(ONE, [64, 1, 1]).barrier().groups(ONE, [64, 1, 1]))
     metal.release(y)
     // commandBuffer, encoder, pipeline, buffer, 2 dispatches, barrier, endEncoding, commit, wait, status, error
-    expect(metal.counters()).toEqual({ messages: 12, commandBuffers: 1, dispatches: 2, encoders: 1, barriers: 1, libraries: 0, compiles: 0 })
+    expect(metal.counters()).toEqual({
+      messages: 12,
+      commandBuffers: 1,
+      dispatches: 2,
+      encoders: 1,
+      barriers: 1,
+      libraries: 0,
+      compiles: 0,
+    })
   })
 
   test('residency sets and captures', () => {

@@ -37,11 +37,14 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
       )
       expect(past).toBe(
         "kernel 'planted0', program_source:4: out of bounds: write of 4 bytes at offset 256 of buffer(0) 'y', whose length is 256; " +
-          'thread (32, 0, 0) of threadgroup (0, 0, 0)')
+          'thread (32, 0, 0) of threadgroup (0, 0, 0)',
+      )
       expect(before).toMatch(/:5: out of bounds: read of 4 bytes at offset -4/)
       expect(wide).toMatch(/:5: out of bounds: write of 16 bytes at offset 244/)
       expect(moved).toMatch(/:4: out of bounds: read of 4 bytes at offset 256/)
-      expect(shared).toMatch(/:5: out of bounds: write of 4 bytes at offset 16 of threadgroup memory, whose length is 16; thread \(4, 0, 0\)/)
+      expect(shared).toMatch(
+        /:5: out of bounds: write of 4 bytes at offset 16 of threadgroup memory, whose length is 16; thread \(4, 0, 0\)/,
+      )
     })
 
     test('a constant argument larger than what is bound', () => {
@@ -58,15 +61,27 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
       const sg = 'simdgroup_barrier(mem_flags::mem_threadgroup);'
       const exchange = (barrier: string) => `threadgroup float t[64];\nt[lid] = 1.0;\n${barrier}\ny[lid] = t[63 - lid];`
       // The cell is read by its neighbour before it is overwritten.
-      const late = (barrier: string) => `threadgroup float t[64];\nt[lid] = 1.0;\n${tg}\nfloat v = t[lid ^ 1u];\n${barrier}\nt[lid] = v;\ny[lid] = v;`
+      const late = (barrier: string) =>
+        `threadgroup float t[64];\nt[lid] = 1.0;\n${tg}\nfloat v = t[lid ^ 1u];\n${barrier}\nt[lid] = v;\ny[lid] = v;`
       const [none, group, simd, same, lateNone, lateSimd, device] = faults(
-        64, exchange(''), exchange(tg), exchange(sg), 'threadgroup float t[1];\nt[0] = float(lid);\ny[lid] = 0.0;', late(''), late(sg), exchange('threadgroup_barrier(mem_flags::mem_device);'))
+        64,
+        exchange(''),
+        exchange(tg),
+        exchange(sg),
+        'threadgroup float t[1];\nt[0] = float(lid);\ny[lid] = 0.0;',
+        late(''),
+        late(sg),
+        exchange('threadgroup_barrier(mem_flags::mem_device);'),
+      )
       expect(none).toMatch(/kernel 'planted0', program_source:7: (threadgroup race: read of .* wrote|uninitialised read)/)
       expect(group).toBe('')
       expect(simd).toMatch(/threadgroup race|uninitialised/)
       expect(same).toMatch(
-        /:5: threadgroup race: write of 4 bytes at offset 0 of threadgroup memory that thread \(0, 0, 0\) wrote with no barrier between; thread \(1, 0, 0\)/)
-      expect(lateNone).toMatch(/:[79]: threadgroup race: (write|read) of 4 bytes at offset \d+ of threadgroup memory that thread \(\d+, 0, 0\) (read|wrote)/)
+        /:5: threadgroup race: write of 4 bytes at offset 0 of threadgroup memory that thread \(0, 0, 0\) wrote with no barrier between; thread \(1, 0, 0\)/,
+      )
+      expect(lateNone).toMatch(
+        /:[79]: threadgroup race: (write|read) of 4 bytes at offset \d+ of threadgroup memory that thread \(\d+, 0, 0\) (read|wrote)/,
+      )
       expect(lateSimd).toBe('')
       expect(device).toMatch(/threadgroup race/) // the barrier orders device memory only
     })
@@ -85,14 +100,19 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
     })
 
     test('uninitialised threadgroup reads', () => {
-      const body = 'threadgroup float t[64];\nif (lid < 60) t[lid] = 1.0;\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = t[lid];'
+      const body =
+        'threadgroup float t[64];\nif (lid < 60) t[lid] = 1.0;\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = t[lid];'
       expect(faults(64, body)[0]).toMatch(/:7: uninitialised read of 4 bytes at offset 252 of threadgroup memory; thread \(63, 0, 0\)/)
     })
 
     test('divergent barriers', () => {
       const barrier = 'threadgroup_barrier(mem_flags::mem_threadgroup);'
       const [apart, last, first] = faults(
-        64, `if (lid < 32) ${barrier}\nelse ${barrier}\ny[lid] = 0.0;`, `if (lid == 63) return;\n${barrier}\ny[lid] = 0.0;`, `if (lid == 0) return;\n${barrier}\ny[lid] = 0.0;`)
+        64,
+        `if (lid < 32) ${barrier}\nelse ${barrier}\ny[lid] = 0.0;`,
+        `if (lid == 63) return;\n${barrier}\ny[lid] = 0.0;`,
+        `if (lid == 0) return;\n${barrier}\ny[lid] = 0.0;`,
+      )
       expect(apart).toMatch(/:5: divergent barrier: threadgroup_barrier while thread \(0, 0, 0\) waits in another at line 4/)
       expect(last).toMatch(/:5: divergent barrier: .*returned.*; thread \(63, 0, 0\)/)
       expect(first).toMatch(/:5: divergent barrier: threadgroup_barrier after thread \(0, 0, 0\) returned/)
@@ -105,7 +125,9 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
         'float v = 0.0;\nif (lid < 8) v = simd_sum(1.0f);\nthreadgroup_barrier(mem_flags::mem_threadgroup);\ny[lid] = v;',
         'if (lid >= 8) return;\ny[lid] = simd_sum(1.0f);',
       )
-      expect(ops).toMatch(/:5: divergent collective: simd_sum while thread \(0, 0, 0\) of the same simdgroup waits in simd_max at line 6; thread \(1, 0, 0\)/)
+      expect(ops).toMatch(
+        /:5: divergent collective: simd_sum while thread \(0, 0, 0\) of the same simdgroup waits in simd_max at line 6; thread \(1, 0, 0\)/,
+      )
       expect(mixed).toMatch(/divergent collective: threadgroup_barrier while thread \(0, 0, 0\) waits in simd_sum at line 5/)
       // A lane that returned has left the simdgroup: the others go on without it.
       expect(left).toBe('')
@@ -120,8 +142,11 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
     })
 
     test('threads with too much memory are refused by the compiler', () => {
-      expect(metal.library(`kernel void big(${PARAMS}) {\nfloat a[40000];\nfor (uint i = 0; i < 40000; i++) a[i] = y[i & 63];\ny[lid] = a[uint(y[0])];\n}`)).toMatch(
-        /error: the frame size/)
+      expect(
+        metal.library(
+          `kernel void big(${PARAMS}) {\nfloat a[40000];\nfor (uint i = 0; i < 40000; i++) a[i] = y[i & 63];\ny[lid] = a[uint(y[0])];\n}`,
+        ),
+      ).toMatch(/error: the frame size/)
     })
   })
 
@@ -143,7 +168,8 @@ await describeSoftMetal('checks of soft-metal', (metal) => {
     }
 
     test('races of concurrent dispatches without a barrier', () => {
-      const report = /kernel 'get', program_source:7: race between concurrent dispatches: read of 4 bytes at offset 0 of buffer\(0\) 'x' that dispatch 1 \('put'\) wrote with no memory barrier between; thread \(0, 0, 0\)/
+      const report =
+        /kernel 'get', program_source:7: race between concurrent dispatches: read of 4 bytes at offset 0 of buffer\(0\) 'x' that dispatch 1 \('put'\) wrote with no memory barrier between; thread \(0, 0, 0\)/
       expect(pair(true, 'nothing')).toMatch(report)
       expect(pair(true, 'other resource')).toMatch(report)
       expect(pair(true, 'barrier')).toBe('')

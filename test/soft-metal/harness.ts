@@ -46,8 +46,21 @@ const RANGE = koffi.struct({ location: 'uint64', length: 'uint64' })
 
 // Objective-C encodings to koffi types. `^@` is an NSError** that the caller reads back.
 const TYPES: Record<string, Type> = {
-  'v': 'void', '@': 'void *', ':': 'void *', 'Q': 'uint64', 'q': 'int64', 'i': 'int32', 'C': 'uint8', 'B': 'bool', 'd': 'double', '*': 'str',
-  '^v': 'void *', '^@': 'void *', '^Q': 'void *', '{MTLSize=QQQ}': SIZE, '{_NSRange=QQ}': RANGE,
+  v: 'void',
+  '@': 'void *',
+  ':': 'void *',
+  Q: 'uint64',
+  q: 'int64',
+  i: 'int32',
+  C: 'uint8',
+  B: 'bool',
+  d: 'double',
+  '*': 'str',
+  '^v': 'void *',
+  '^@': 'void *',
+  '^Q': 'void *',
+  '{MTLSize=QQQ}': SIZE,
+  '{_NSRange=QQ}': RANGE,
 }
 
 function splitTypes(types: string): string[] {
@@ -169,7 +182,12 @@ export class SoftMetal {
     })
   }
   /** A pipeline of `source`'s kernel; `constants` are [index, MTLDataType, value]. Lines of `source` count from 3. */
-  pipeline(source: string, name: string, constants: readonly (readonly [number, number, ArrayBufferView])[] = [], indirect = false): bigint {
+  pipeline(
+    source: string,
+    name: string,
+    constants: readonly (readonly [number, number, ArrayBufferView])[] = [],
+    indirect = false,
+  ): bigint {
     const library = this.library(source)
     if (typeof library === 'string') throw new Error(library)
     return this.pooled(() => {
@@ -217,7 +235,10 @@ export class SoftMetal {
   run(encode: (e: ComputeEncoder) => void, concurrent = false, retained = true): Run {
     return this.pooled(() => {
       const cb = this.commandBuffer(retained)
-      const e = new ComputeEncoder(this, this.send(cb, 'MTLCommandBuffer', 'computeCommandEncoderWithDispatchType:', concurrent ? 1 : 0) as bigint)
+      const e = new ComputeEncoder(
+        this,
+        this.send(cb, 'MTLCommandBuffer', 'computeCommandEncoderWithDispatchType:', concurrent ? 1 : 0) as bigint,
+      )
       encode(e)
       e.end()
       return this.finish(cb)

@@ -35,7 +35,11 @@ const client = (path: string, body: string) => `
 await describeSoftMetal('modes of soft-metal', (_, path) => {
   const run = (check: string, body: string) => {
     const env = { ...process.env, INGOT_SOFT_METAL_CHECK: check }
-    const done = spawnSync(process.execPath, ['--input-type=module', '-e', client(path, body)], { cwd: new URL('../..', import.meta.url), env, encoding: 'utf8' })
+    const done = spawnSync(process.execPath, ['--input-type=module', '-e', client(path, body)], {
+      cwd: new URL('../..', import.meta.url),
+      env,
+      encoding: 'utf8',
+    })
     expect(done.stderr).toBe('')
     return JSON.parse(done.stdout) as number[]
   }

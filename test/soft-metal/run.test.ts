@@ -4,7 +4,6 @@ import { expect, test } from 'vitest'
 import { describeSoftMetal } from './harness.ts'
 
 await describeSoftMetal('kernels on soft-metal', (metal) => {
-
   test('adds two vectors', () => {
     const a = metal.buffer(Float32Array.from({ length: 100 }, (_, i) => i))
     const b = metal.buffer(Float32Array.from({ length: 100 }, (_, i) => 2 * i))
@@ -116,15 +115,28 @@ await describeSoftMetal('kernels on soft-metal', (metal) => {
       float scale(float x) { return x * float(DOUBLE); }
       kernel void fc(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) { y[i] = NEGATE ? -scale(float(i)) : scale(float(i)); }`
     const y = metal.buffer(16)
-    const pipelines = [1, 3].map((n) => metal.pipeline(source, 'fc', [[0, 33, new Uint32Array([n])], [1, 53, new Uint8Array([n === 3 ? 1 : 0])]]))
+    const pipelines = [1, 3].map((n) =>
+      metal.pipeline(source, 'fc', [
+        [0, 33, new Uint32Array([n])],
+        [1, 53, new Uint8Array([n === 3 ? 1 : 0])],
+      ]),
+    )
     const results = pipelines.map((p) => {
       metal.run((e) => e.use(p, [y]).groups([1, 1, 1], [4, 1, 1]))
       metal.release(p)
       return [...metal.floats(y)]
     })
-    expect(results).toEqual([[0, 2, 4, 6], [-0, -6, -12, -18]])
+    expect(results).toEqual([
+      [0, 2, 4, 6],
+      [-0, -6, -12, -18],
+    ])
     expect(() => metal.pipeline(source, 'fc')).toThrow(/function constant/)
-    expect(() => metal.pipeline(source, 'fc', [[0, 3, new Float32Array([1])], [1, 53, new Uint8Array(1)]])).toThrow(/'FACTOR' is uint/)
+    expect(() =>
+      metal.pipeline(source, 'fc', [
+        [0, 3, new Float32Array([1])],
+        [1, 53, new Uint8Array(1)],
+      ]),
+    ).toThrow(/'FACTOR' is uint/)
     metal.release(y)
   })
 
@@ -152,8 +164,18 @@ await describeSoftMetal('kernels on soft-metal', (metal) => {
     set('setInheritBuffers:', false)
     set('setInheritPipelineState:', false)
     set('setMaxKernelBufferBindCount:', 2)
-    const icb = metal.send(metal.device, 'MTLDevice', 'newIndirectCommandBufferWithDescriptor:maxCommandCount:options:', descriptor, 2, 0) as bigint
-    for (const [i, [from, to]] of [[a, b], [b, a]].entries()) {
+    const icb = metal.send(
+      metal.device,
+      'MTLDevice',
+      'newIndirectCommandBufferWithDescriptor:maxCommandCount:options:',
+      descriptor,
+      2,
+      0,
+    ) as bigint
+    for (const [i, [from, to]] of [
+      [a, b],
+      [b, a],
+    ].entries()) {
       const c = metal.send(icb, 'MTLIndirectCommandBuffer', 'indirectComputeCommandAtIndex:', i) as bigint
       const command = (selector: string, ...args: unknown[]) => metal.send(c, 'MTLIndirectComputeCommand', selector, ...args)
       command('setComputePipelineState:', p)
@@ -237,7 +259,11 @@ await describeSoftMetal('kernels on soft-metal', (metal) => {
     const text = metal.library('kernel void bad(device float* y [[buffer(0)]]) {\n  y[0] = missing + 1.0f;\n}')
     expect(text).toMatch(/^program_source:4:10: error: 'missing' was not declared/)
     expect(text).toMatch(/ {2}y\[0\] = missing \+ 1\.0f;\n {9}\^\n/)
-    expect(metal.library('kernel void d(device double* y [[buffer(0)]]) {}')).toMatch(/program_source:3:22: error: 'double' is not supported in Metal/)
-    expect(metal.library('kernel void p(float* y [[buffer(0)]]) {}')).toMatch(/error: pointer type must have explicit address space qualifier/)
+    expect(metal.library('kernel void d(device double* y [[buffer(0)]]) {}')).toMatch(
+      /program_source:3:22: error: 'double' is not supported in Metal/,
+    )
+    expect(metal.library('kernel void p(float* y [[buffer(0)]]) {}')).toMatch(
+      /error: pointer type must have explicit address space qualifier/,
+    )
   })
 })

@@ -17,7 +17,8 @@ import { filled } from './leaf.ts'
 const K = 256
 const ROWS = 2
 
-const openCpuLike = (): Device => openReference({ caps: { lanes: 1, subgroup: 0, width: 4, dot: true, sharedBytes: 2 ** 20 }, check: false })
+const openCpuLike = (): Device =>
+  openReference({ caps: { lanes: 1, subgroup: 0, width: 4, dot: true, sharedBytes: 2 ** 20 }, check: false })
 
 /** A packed weight [m, K] of random blocks. */
 function packed(device: Device, format: 'q4_k' | 'q8_0', m: number): Tensor {
@@ -50,7 +51,16 @@ function operations(root: Tensor): TensorNode[] {
 
 /** What differs between a fused result and one whose parts have names, which keeps them apart. */
 async function difference(device: Device, make: (part: (tensor: Tensor) => Tensor) => Tensor): Promise<number> {
-  const [fused, apart] = [await read(device, make((tensor) => tensor)), await read(device, make((tensor) => tensor.named('part')))]
+  const [fused, apart] = [
+    await read(
+      device,
+      make((tensor) => tensor),
+    ),
+    await read(
+      device,
+      make((tensor) => tensor.named('part')),
+    ),
+  ]
   const size = Math.max(...apart.map(Math.abs))
   return Math.max(...fused.map((value, i) => Math.abs(value - apart[i]!))) / size
 }
@@ -69,7 +79,11 @@ test('so is a gated activation', async () => {
   await using device = openCpuLike()
   const [gate, up, w] = [filled(device, [ROWS, K], 1), filled(device, [ROWS, K], 2), packed(device, 'q4_k', 16)]
   const make = (part: (tensor: Tensor) => Tensor): Tensor => part(gate.silu().mul(up)).linear(w)
-  expect(operations(make((tensor) => tensor)).map(({ op }) => op).sort()).toEqual(['packedLinear', 'quantize8'])
+  expect(
+    operations(make((tensor) => tensor))
+      .map(({ op }) => op)
+      .sort(),
+  ).toEqual(['packedLinear', 'quantize8'])
   expect(await difference(device, make)).toBeLessThan(1e-3)
 })
 
@@ -89,7 +103,10 @@ test('what others read too, other shapes and biases stay apart', () => {
   const device = openCpuLike()
   const [x, scale, w, bias] = [filled(device, [ROWS, K], 1), filled(device, [K], 2), packed(device, 'q8_0', 20), filled(device, [20], 3)]
   const normal = x.rmsNorm(scale, 1e-5)
-  const ops = (tensor: Tensor): string[] => operations(tensor).map(({ op }) => op).sort()
+  const ops = (tensor: Tensor): string[] =>
+    operations(tensor)
+      .map(({ op }) => op)
+      .sort()
   expect(ops(normal.linear(w).add(normal.sum(-1, true)))).toContain('norm')
   expect(ops(x.linear(w).add(filled(device, [20], 4)))).toContain('map')
   expect(ops(filled(device, [ROWS, 20], 5).add(x.linear(w, bias)))).toContain('map')
@@ -101,5 +118,10 @@ test('two kinds of weights quantise a tensor once each', () => {
   const x = filled(device, [ROWS, K], 1)
   const [a, b, c] = [packed(device, 'q8_0', 16), packed(device, 'q4_k', 16), packed(device, 'q4_k', 16)]
   const all = operations(x.linear(a).add(x.linear(b)).add(x.linear(c)))
-  expect(all.filter(({ op }) => op === 'quantize8').map(({ attrs }) => (attrs as Quantize8Attrs).scaled).sort()).toEqual([256, 32])
+  expect(
+    all
+      .filter(({ op }) => op === 'quantize8')
+      .map(({ attrs }) => (attrs as Quantize8Attrs).scaled)
+      .sort(),
+  ).toEqual([256, 32])
 })

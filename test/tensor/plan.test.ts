@@ -28,8 +28,13 @@ const fusedOperations: Record<string, (device: Device) => Tensor> = {
   'layer norm': (device) => filled(device, [3, 40], 1).layerNorm(filled(device, [40], 2), filled(device, [40], 3), 1e-5),
   softmax: (device) => filled(device, [4, 33], 1).mul(9).softmax(),
   linear: (device) => filled(device, [3, 32], 1).linear(filled(device, [5, 32], 2), filled(device, [5], 3)),
-  attention: (device) => filled(device, [2, 4 * 8], 1).attention(filled(device, [2, 10, 8], 2), filled(device, [2, 10, 8], 3), integers(device, [6, 9]),
-    { heads: 4, scale: 0.35, window: 5, softcap: 3 }),
+  attention: (device) =>
+    filled(device, [2, 4 * 8], 1).attention(filled(device, [2, 10, 8], 2), filled(device, [2, 10, 8], 3), integers(device, [6, 9]), {
+      heads: 4,
+      scale: 0.35,
+      window: 5,
+      softcap: 3,
+    }),
 }
 
 test.each(Object.entries(fusedOperations))('%s is what its definition says', async (_name, make) => {
@@ -47,8 +52,8 @@ test('a fused kernel that a device refuses is replaced by its definition', async
     get: (target, key) => {
       const member = Reflect.get(target, key) as unknown
       if (key === 'compile') {
-        return (kernel: { name: string }) => (kernel.name === 'rmsNorm'
-          ? Promise.reject(new IngotError('compile-failed', 'no')) : target.compile(kernel as never))
+        return (kernel: { name: string }) =>
+          kernel.name === 'rmsNorm' ? Promise.reject(new IngotError('compile-failed', 'no')) : target.compile(kernel as never)
       }
       return typeof member === 'function' ? member.bind(target) : member
     },
@@ -79,7 +84,11 @@ test('a run is one submission, allocates nothing, and slots are reused', async (
   const before = { ...device.stats }
   await plan.run()
   expect(device.stats.submissions - before.submissions).toBe(1)
-  expect([device.stats.buffers, device.stats.poolHits, device.stats.poolMisses]).toEqual([before.buffers, before.poolHits, before.poolMisses])
+  expect([device.stats.buffers, device.stats.poolHits, device.stats.poolMisses]).toEqual([
+    before.buffers,
+    before.poolHits,
+    before.poolMisses,
+  ])
   plan[Symbol.dispose]()
   expect(device.stats.buffers).toBe(before.buffers - 2)
 })

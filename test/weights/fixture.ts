@@ -37,7 +37,11 @@ export class Hand {
   }
 
   tensor(name: string, dims: readonly (number | bigint)[], type: number, offset: number | bigint): this {
-    return this.text(name).u32(dims.length).u64(...dims).u32(type).u64(offset)
+    return this.text(name)
+      .u32(dims.length)
+      .u64(...dims)
+      .u32(type)
+      .u64(offset)
   }
 
   pad(alignment: number): this {
@@ -63,14 +67,36 @@ export class Hand {
 export function smallFile(): Uint8Array {
   return new Hand()
     .head(2, 5)
-    .text('general.architecture').u32(8).text('llama')
-    .text('general.alignment').u32(4).u32(64)
-    .text('tokens').u32(9, 8).u64(3).text('<s>').text('\u0120the').text('\ufeff')
-    .text('nested').u32(9, 9).u64(2).u32(0).u64(2).u8(1, 2).u32(7).u64(1).u8(1)
-    .text('big').u32(10).u64((1n << 63n) + 1n)
+    .text('general.architecture')
+    .u32(8)
+    .text('llama')
+    .text('general.alignment')
+    .u32(4)
+    .u32(64)
+    .text('tokens')
+    .u32(9, 8)
+    .u64(3)
+    .text('<s>')
+    .text('\u0120the')
+    .text('\ufeff')
+    .text('nested')
+    .u32(9, 9)
+    .u64(2)
+    .u32(0)
+    .u64(2)
+    .u8(1, 2)
+    .u32(7)
+    .u64(1)
+    .u8(1)
+    .text('big')
+    .u32(10)
+    .u64((1n << 63n) + 1n)
     .tensor('a.weight', [32, 2], 2, 0)
     .tensor('b.weight', [3], 0, 64)
-    .pad(64).zeros(36).pad(64).u32(0x3f800000, 0x40000000, 0x40400000)
+    .pad(64)
+    .zeros(36)
+    .pad(64)
+    .u32(0x3f800000, 0x40000000, 0x40400000)
     .done()
 }
 

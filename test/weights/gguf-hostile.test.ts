@@ -35,10 +35,26 @@ const CASES: [what: string, bytes: Uint8Array, message: RegExp][] = [
   ['a key of an absurd length', new Hand().head(0, 1).u64(HUGE).zeros(64).done(), /absurd length of key 0/],
   ['a text longer than the file', key().u32(8).u64(99999).zeros(64).done(), /the text of "k" runs past the end/],
   ['a text of an absurd length', key().u32(8).u64(-1n).zeros(64).done(), /absurd length of the text of "k"/],
-  ['an array longer than the file', key().u32(9, 6).u64(1 << 23).zeros(64).done(), /count of "k" runs past the end/],
+  [
+    'an array longer than the file',
+    key()
+      .u32(9, 6)
+      .u64(1 << 23)
+      .zeros(64)
+      .done(),
+    /count of "k" runs past the end/,
+  ],
   ['an array of an absurd count', key().u32(9, 0).u64(HUGE).zeros(64).done(), /absurd count of "k"/],
   ['strings of an absurd length', key().u32(9, 8).u64(2).u64(HUGE).zeros(64).done(), /absurd length of a text of "k"/],
-  ['too many nested arrays', key().u32(9, 9).u64(1 << 20).zeros(64).done(), /absurd count of "k"/],
+  [
+    'too many nested arrays',
+    key()
+      .u32(9, 9)
+      .u64(1 << 20)
+      .zeros(64)
+      .done(),
+    /absurd count of "k"/,
+  ],
   ['arrays nested too deep', nested(2000), /nests arrays too deep/],
   ['an unknown value type', key().u32(13).zeros(64).done(), /"k" has an unknown value type \(byte 33.*got 13/],
   ['an unknown element type', key().u32(9, 99).u64(0).done(), /unknown value type.*got 99/],
@@ -123,25 +139,41 @@ describe('hostile files', () => {
 
   test('bytes of a small file changed at random', async () => {
     const whole = smallFile()
-    await fc.assert(fc.asyncProperty(flips, async (changes) => {
-      expect(ENDINGS).toContain(await ending(flipped(whole, changes, whole.length)))
-    }), { numRuns: 1000 })
+    await fc.assert(
+      fc.asyncProperty(flips, async (changes) => {
+        expect(ENDINGS).toContain(await ending(flipped(whole, changes, whole.length)))
+      }),
+      { numRuns: 1000 },
+    )
   })
 
   const real = realFiles().find((path) => path.endsWith('stories260K.Q4_0.gguf'))
   test.skipIf(real === undefined)('bytes of a real file changed at random (skipped without the data folder)', async () => {
     const whole = new Uint8Array(await readFile(real!))
     const header = Math.min(...[...(await open(whole)).tensors.values()].map((tensor) => tensor.offset))
-    await fc.assert(fc.asyncProperty(flips, async (changes) => {
-      expect(ENDINGS).toContain(await ending(flipped(whole, changes, header)))
-    }), { numRuns: 300 })
+    await fc.assert(
+      fc.asyncProperty(flips, async (changes) => {
+        expect(ENDINGS).toContain(await ending(flipped(whole, changes, header)))
+      }),
+      { numRuns: 300 },
+    )
     for (let cut = 0; cut < header; cut += 97) expect((await attempt(whole.subarray(0, cut)))?.code).toBe('bad-file')
   })
 
   test('random bytes after a good start', async () => {
-    await fc.assert(fc.asyncProperty(fc.uint8Array({ maxLength: 400 }), fc.nat(5), fc.nat(5), async (bytes, t, k) => {
-      expect(ENDINGS).toContain(await ending(new Hand().head(t, k).u8(...bytes).done()))
-    }), { numRuns: 500 })
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 400 }), fc.nat(5), fc.nat(5), async (bytes, t, k) => {
+        expect(ENDINGS).toContain(
+          await ending(
+            new Hand()
+              .head(t, k)
+              .u8(...bytes)
+              .done(),
+          ),
+        )
+      }),
+      { numRuns: 500 },
+    )
   })
 })
 
@@ -150,7 +182,9 @@ describe('memory', () => {
   const claim = (bytes: Uint8Array, size: number): ByteSource & { total(): number } => {
     let total = 0
     return {
-      size, name: 'huge.gguf', total: () => total,
+      size,
+      name: 'huge.gguf',
+      total: () => total,
       async read(offset, length, into) {
         total += length
         const out = into?.subarray(0, length) ?? new Uint8Array(length)
@@ -163,7 +197,11 @@ describe('memory', () => {
   }
 
   test('the header of a file of terabytes costs one window', async () => {
-    const hand = new Hand().head(1, 0).tensor('t', [1n << 40n], 24, 0).pad(32).done()
+    const hand = new Hand()
+      .head(1, 0)
+      .tensor('t', [1n << 40n], 24, 0)
+      .pad(32)
+      .done()
     const file = claim(hand, 2 ** 41)
     const gguf = await openGguf(file)
     expect(gguf.tensors.get('t')?.bytes).toBe(2 ** 40)
@@ -173,9 +211,24 @@ describe('memory', () => {
   test.each([
     ['keys', new Hand().head(0, 1n << 40n)],
     ['tensors', new Hand().head(1n << 36n, 0)],
-    ['a text', key().u32(8).u64(1n << 40n)],
-    ['an array', key().u32(9, 4).u64(1n << 36n)],
-    ['strings', key().u32(9, 8).u64(1n << 36n)],
+    [
+      'a text',
+      key()
+        .u32(8)
+        .u64(1n << 40n),
+    ],
+    [
+      'an array',
+      key()
+        .u32(9, 4)
+        .u64(1n << 36n),
+    ],
+    [
+      'strings',
+      key()
+        .u32(9, 8)
+        .u64(1n << 36n),
+    ],
   ])('a file of terabytes with absurd %s is refused before anything is read for them', async (_, hand) => {
     const file = claim(hand.done(), 2 ** 45)
     await expect(openGguf(file)).rejects.toMatchObject({ code: 'bad-file' })
@@ -200,7 +253,12 @@ describe('memory', () => {
     const dir = await mkdtemp(join(tmpdir(), 'gguf-'))
     const path = join(dir, 'sparse.gguf')
     const handle = await openHandle(path, 'w')
-    const header = new Hand().head(2, 0).tensor('t', [1n << 32n], 24, 0).tensor('u', [4], 24, 1n << 32n).pad(32).done()
+    const header = new Hand()
+      .head(2, 0)
+      .tensor('t', [1n << 32n], 24, 0)
+      .tensor('u', [4], 24, 1n << 32n)
+      .pad(32)
+      .done()
     await handle.write(header)
     await handle.write(Uint8Array.of(1, 2, 3, 4), 0, 4, header.length + 2 ** 32)
     await handle.truncate(2 ** 33)

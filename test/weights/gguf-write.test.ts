@@ -31,7 +31,10 @@ test('streams the data in order, one piece at a time, and tells the progress', a
       waiting--
     }
   }
-  const plan = model(tensor('a', pull), tensor('b', () => Promise.resolve(new Uint8Array(32).fill(9))))
+  const plan = model(
+    tensor('a', pull),
+    tensor('b', () => Promise.resolve(new Uint8Array(32).fill(9))),
+  )
   const total = await writeGguf(path, plan, { onProgress: (progress) => log.push(progress) })
   expect((await readFile(path)).length).toBe(total)
   expect(log.at(-1)).toEqual({ written: total, total, tensor: 'b' })
@@ -42,14 +45,35 @@ test('streams the data in order, one piece at a time, and tells the progress', a
 })
 
 test.each<[string, TensorToWrite['data'], RegExp]>([
-  ['a producer that throws', () => { throw new Error('no weights') }, /no weights/],
-  ['a producer that throws midway', async function* () { yield new Uint8Array(8); throw new Error('midway') }, /midway/],
+  [
+    'a producer that throws',
+    () => {
+      throw new Error('no weights')
+    },
+    /no weights/,
+  ],
+  [
+    'a producer that throws midway',
+    async function* () {
+      yield new Uint8Array(8)
+      throw new Error('midway')
+    },
+    /midway/,
+  ],
   ['too few bytes', () => new Uint8Array(31), /b \(f32 \[4,2\]\) has the wrong size, got 31 bytes, wanted 32/],
   ['too many bytes', () => [new Uint8Array(32), new Uint8Array(1)], /wrong size, got 33 bytes or more/],
 ])('%s leaves nothing, and an older file as it was', async (_, data, message) => {
   const path = join(dir, 'out.gguf')
   await writeFile(path, 'older')
-  await expect(writeGguf(path, model(tensor('a', () => new Uint8Array(32)), tensor('b', data)))).rejects.toThrow(message)
+  await expect(
+    writeGguf(
+      path,
+      model(
+        tensor('a', () => new Uint8Array(32)),
+        tensor('b', data),
+      ),
+    ),
+  ).rejects.toThrow(message)
   expect(await readdir(dir)).toEqual(['out.gguf'])
   expect(await readFile(path, 'utf8')).toBe('older')
 })
@@ -80,7 +104,14 @@ test('a target that is a folder leaves no temporary file', async () => {
 
 test.each<[string, GgufToWrite, RegExp]>([
   ['a key twice', keys(['k', { type: 'u8', value: 1 }], ['k', { type: 'u8', value: 1 }]), /key k appears twice/],
-  ['a tensor twice', model(tensor('a', () => []), tensor('a', () => [])), /tensor a appears twice/],
+  [
+    'a tensor twice',
+    model(
+      tensor('a', () => []),
+      tensor('a', () => []),
+    ),
+    /tensor a appears twice/,
+  ],
   ['a value out of range', keys(['k', { type: 'u8', value: 256 }]), /k does not fit its type, got 256, wanted a u8/],
   ['a fraction for an integer', keys(['k', { type: 'i64', value: 0.5 }]), /does not fit/],
   ['a bad alignment', keys(['general.alignment', { type: 'u32', value: 3 }]), /general.alignment/],

@@ -7,8 +7,17 @@ import { isIngotError } from '../../src/base/error.ts'
 import { GGML_TYPE_NAMES, GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
 import { openGguf, readTensor } from '../../src/weights/gguf.ts'
 import {
-  metaArray, metaBool, metaNumber, metaNumbers, metaString, metaStrings, NUMBER_ARRAYS, type MetaArray, type Metadata,
-  type MetaValue, type NumberType,
+  metaArray,
+  metaBool,
+  metaNumber,
+  metaNumbers,
+  metaString,
+  metaStrings,
+  NUMBER_ARRAYS,
+  type MetaArray,
+  type Metadata,
+  type MetaValue,
+  type NumberType,
 } from '../../src/weights/gguf-meta.ts'
 import type { TensorToWrite } from '../../src/weights/gguf-write.ts'
 import { encode, open, realFiles, smallFile } from './fixture.ts'
@@ -22,7 +31,8 @@ describe('a file built by hand', () => {
     expect(metaStrings(gguf, 'tokens')).toEqual(['<s>', '\u0120the', '\ufeff'])
     expect(gguf.metadata.get('big')).toEqual({ type: 'u64', value: (1n << 63n) + 1n })
     expect(metaArray(gguf, 'nested').value).toEqual([
-      { type: 'array', of: 'u8', value: Uint8Array.of(1, 2) }, { type: 'array', of: 'bool', value: [true] },
+      { type: 'array', of: 'u8', value: Uint8Array.of(1, 2) },
+      { type: 'array', of: 'bool', value: [true] },
     ])
     const b = gguf.tensors.get('b.weight')!
     expect(b).toMatchObject({ type: 'f32', dims: [3], elements: 3, bytes: 12 })
@@ -45,15 +55,20 @@ describe('a file built by hand', () => {
 })
 
 const RANGE = {
-  u8: [0, 255], i8: [-128, 127], u16: [0, 65535], i16: [-32768, 32767],
-  u32: [0, 2 ** 32 - 1], i32: [-(2 ** 31), 2 ** 31 - 1],
+  u8: [0, 255],
+  i8: [-128, 127],
+  u16: [0, 65535],
+  i16: [-32768, 32767],
+  u32: [0, 2 ** 32 - 1],
+  i32: [-(2 ** 31), 2 ** 31 - 1],
 } as const
 const types = Object.keys(NUMBER_ARRAYS) as NumberType[]
 const text = fc.oneof(fc.string({ unit: 'grapheme', maxLength: 60 }), fc.string({ maxLength: 8 }))
 const shrinkBig = (big: bigint) => (Number.isSafeInteger(Number(big)) ? Number(big) : big)
 const scalar: fc.Arbitrary<MetaValue> = fc.oneof(
   ...(['u8', 'i8', 'u16', 'i16', 'u32', 'i32'] as const).map((type) =>
-    fc.integer({ min: RANGE[type][0], max: RANGE[type][1] }).map((value) => ({ type, value }))),
+    fc.integer({ min: RANGE[type][0], max: RANGE[type][1] }).map((value) => ({ type, value })),
+  ),
   fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((value) => ({ type: 'u64' as const, value: shrinkBig(value) })),
   fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map((value) => ({ type: 'i64' as const, value: shrinkBig(value) })),
   fc.float().map((value) => ({ type: 'f32' as const, value })),
@@ -74,7 +89,9 @@ const flat: fc.Arbitrary<MetaArray> = fc.oneof(
 const nest = (inner: fc.Arbitrary<MetaArray>): fc.Arbitrary<MetaArray> =>
   fc.array(inner, { maxLength: 3 }).map((value) => ({ type: 'array' as const, of: 'array' as const, value }))
 const value = fc.oneof(scalar, flat, nest(fc.oneof(flat, nest(flat))))
-const metadata = fc.array(fc.tuple(text, value), { maxLength: 6 }).map((pairs): Metadata => new Map(pairs))
+const metadata = fc
+  .array(fc.tuple(text, value), { maxLength: 6 })
+  .map((pairs): Metadata => new Map(pairs))
   .filter((map) => !map.has('general.alignment'))
 const dims = fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 4 })
 const tensor = fc.tuple(fc.constantFrom(...GGML_TYPE_NAMES), dims)
@@ -94,22 +111,25 @@ function made([type, [row = 1, ...rest]]: [GgmlType, number[]], index: number): 
 }
 
 test('what is written is read back, any metadata and tensors, both versions', async () => {
-  await fc.assert(fc.asyncProperty(plan, async ({ version, metadata: given, alignment, tensors }) => {
-    const all = new Map(given)
-    if (alignment !== null) all.set('general.alignment', { type: 'u32', value: alignment })
-    const written = tensors.map(made)
-    await using gguf = await open(await encode({ version, metadata: all, tensors: written }))
-    expect(gguf.version).toBe(version)
-    expect(gguf.alignment).toBe(alignment ?? 32)
-    expect([...gguf.metadata]).toEqual([...all])
-    expect([...gguf.tensors.keys()]).toEqual(written.map(({ name }) => name))
-    for (const { name, type, dims, bytes } of written) {
-      const read = gguf.tensors.get(name)!
-      expect(read).toMatchObject({ type, dims, bytes: bytes.length })
-      expect(read.offset % gguf.alignment).toBe(0)
-      expect(await readTensor(read)).toEqual(bytes)
-    }
-  }), { numRuns: 150 })
+  await fc.assert(
+    fc.asyncProperty(plan, async ({ version, metadata: given, alignment, tensors }) => {
+      const all = new Map(given)
+      if (alignment !== null) all.set('general.alignment', { type: 'u32', value: alignment })
+      const written = tensors.map(made)
+      await using gguf = await open(await encode({ version, metadata: all, tensors: written }))
+      expect(gguf.version).toBe(version)
+      expect(gguf.alignment).toBe(alignment ?? 32)
+      expect([...gguf.metadata]).toEqual([...all])
+      expect([...gguf.tensors.keys()]).toEqual(written.map(({ name }) => name))
+      for (const { name, type, dims, bytes } of written) {
+        const read = gguf.tensors.get(name)!
+        expect(read).toMatchObject({ type, dims, bytes: bytes.length })
+        expect(read.offset % gguf.alignment).toBe(0)
+        expect(await readTensor(read)).toEqual(bytes)
+      }
+    }),
+    { numRuns: 150 },
+  )
 })
 
 describe.skipIf(realFiles().length === 0)('real files (skipped without the data folder)', () => {
@@ -136,14 +156,16 @@ describe.skipIf(realFiles().length === 0)('real files (skipped without the data 
 
 describe('split files', () => {
   let dir = ''
-  const part = (no: number, count: number, total: number, names: readonly string[]) => encode({
-    metadata: new Map<string, MetaValue>([
-      ...(no === 0 ? [['general.name', { type: 'string', value: 'whole' }] as const] : []),
-      ['split.no', { type: 'u16', value: no }], ['split.count', { type: 'u16', value: count }],
-      ['split.tensors.count', { type: 'i32', value: total }],
-    ]),
-    tensors: names.map((name) => ({ name, type: 'f32', dims: [2], data: () => new Uint8Array(8).fill(no) })),
-  })
+  const part = (no: number, count: number, total: number, names: readonly string[]) =>
+    encode({
+      metadata: new Map<string, MetaValue>([
+        ...(no === 0 ? [['general.name', { type: 'string', value: 'whole' }] as const] : []),
+        ['split.no', { type: 'u16', value: no }],
+        ['split.count', { type: 'u16', value: count }],
+        ['split.tensors.count', { type: 'i32', value: total }],
+      ]),
+      tensors: names.map((name) => ({ name, type: 'f32', dims: [2], data: () => new Uint8Array(8).fill(no) })),
+    })
   const at = (name: string, no: number, count: number) => join(dir, `${name}-0000${no}-of-0000${count}.gguf`)
   const put = async (name: string, parts: Promise<Uint8Array>[]) => {
     for (const [index, bytes] of parts.entries()) await writeFile(at(name, index + 1, parts.length), await bytes)
@@ -167,10 +189,14 @@ describe('split files', () => {
   })
 
   test.each([
-    ['a missing part', async () => {
-      await put('x', [part(0, 2, 2, ['a']), part(1, 2, 2, ['b'])])
-      await rm(at('x', 2, 2))
-    }, /cannot open/],
+    [
+      'a missing part',
+      async () => {
+        await put('x', [part(0, 2, 2, ['a']), part(1, 2, 2, ['b'])])
+        await rm(at('x', 2, 2))
+      },
+      /cannot open/,
+    ],
     ['a wrong count in one part', () => put('x', [part(0, 2, 2, ['a']), part(1, 3, 2, ['b'])]), /split.count is wrong/],
     ['the same number twice', () => put('x', [part(0, 2, 2, ['a']), part(0, 2, 2, ['b'])]), /split.no 0 is also/],
     ['a number past the count', () => put('x', [part(0, 2, 2, ['a']), part(2, 2, 2, ['b'])]), /split.no is wrong/],

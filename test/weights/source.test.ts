@@ -60,7 +60,15 @@ describe.each<[string, () => ByteSource | Promise<ByteSource>]>([
   test('refuses ranges outside, small arrays, and reads after close', async () => {
     const source = await make()
     const { size } = source
-    const outside = [[0, size + 1], [size, 1], [-1, 2], [0.5, 1], [0, -1], [2 ** 53, 1], [1, 2 ** 53]] as const
+    const outside = [
+      [0, size + 1],
+      [size, 1],
+      [-1, 2],
+      [0.5, 1],
+      [0, -1],
+      [2 ** 53, 1],
+      [1, 2 ** 53],
+    ] as const
     for (const [offset, length] of outside) {
       await expect(source.read(offset, length)).rejects.toMatchObject({ code: 'out-of-range' })
     }

@@ -42,13 +42,17 @@ export async function findBlas(asked: string = process.env['INGOT_BLAS'] ?? ''):
   const koffi = await loadKoffi()
   if (koffi === undefined) return { reason: 'koffi is not installed' }
   const problems: string[] = []
-  for (const path of wish === '' ? NAMES[process.platform] ?? [] : [wish]) {
+  for (const path of wish === '' ? (NAMES[process.platform] ?? []) : [wish]) {
     const found = tryLoad(koffi, path)
     if (found.blas !== undefined) return found
     problems.push(found.reason)
   }
   // One that is there and cannot be used says more than those that are not there.
-  return { reason: problems.find((problem) => problem !== '') ?? (wish === '' ? 'no BLAS library is installed' : `no library ${wish}, which INGOT_BLAS names, can be loaded`) }
+  return {
+    reason:
+      problems.find((problem) => problem !== '') ??
+      (wish === '' ? 'no BLAS library is installed' : `no library ${wish}, which INGOT_BLAS names, can be loaded`),
+  }
 }
 
 /** An empty reason: there is nothing to load. */
@@ -84,7 +88,8 @@ function describe(library: Library, path: string): Pick<Blas, 'name' | 'version'
   const parallel = attempt(() => library.func('int openblas_get_parallel()')())
   // Built without threads it may have no locks either, and then two callers spoil each other's work.
   if (parallel === PARALLEL.none) return `${path} is built for one thread`
-  const alone = parallel === PARALLEL.own && attempt(() => library.func('void openblas_set_num_threads(int threads)')(1) ?? true) !== undefined
+  const alone =
+    parallel === PARALLEL.own && attempt(() => library.func('void openblas_set_num_threads(int threads)')(1) ?? true) !== undefined
   const most = Number(/MAX_THREADS=(\d+)/.exec(config)?.[1] ?? FEW_CALLS)
   return { name: config.split(' ').slice(0, 2).join(' '), version: config, calls: alone ? most : 1 }
 }

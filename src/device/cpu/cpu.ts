@@ -61,7 +61,7 @@ export async function openCpu(options: CpuOptions = {}): Promise<Device> {
   if (threads !== undefined && (!Number.isInteger(threads) || threads < 1)) {
     throw new IngotError('bad-argument', 'bad number of threads', { op: 'cpu', got: threads, wanted: 'a whole number from 1' })
   }
-  const count = threads ?? await countThreads()
+  const count = threads ?? (await countThreads())
   const { native } = await findLibrary(options)
   if (native === undefined) {
     const { openWasm } = await import('./wasm-runtime.ts')
@@ -116,18 +116,27 @@ class CpuDevice implements Device {
   constructor(runtime: Runtime) {
     this.#runtime = runtime
     this.caps = runtime.caps
-    const table = new BufferTable<number>({ create: (bytes) => runtime.alloc(bytes, 'alloc'), destroy: (at) => this.#freeLater(at) }, this.stats)
+    const table = new BufferTable<number>(
+      { create: (bytes) => runtime.alloc(bytes, 'alloc'), destroy: (at) => this.#freeLater(at) },
+      this.stats,
+    )
     this.#table = table
     this.#ground = {
       caps: this.caps,
-      get frees() { return table.frees },
+      get frees() {
+        return table.frees
+      },
       get: (handle: BufferHandle, op: string) => table.get(handle, op),
       owns: (program: Program) => this.#programs.has(program),
     }
   }
 
-  get detail(): string { return this.#runtime.detail }
-  get products(): ProductReport | undefined { return this.#runtime.products }
+  get detail(): string {
+    return this.#runtime.detail
+  }
+  get products(): ProductReport | undefined {
+    return this.#runtime.products
+  }
 
   alloc(bytes: number): BufferHandle {
     this.#open('alloc')
@@ -209,12 +218,15 @@ class CpuDevice implements Device {
 
   record(commands: readonly Command[]): Recording {
     this.#open('record')
-    return new CheckedRecording<number, Recorded>(commands, this.#ground,
+    return new CheckedRecording<number, Recorded>(
+      commands,
+      this.#ground,
       (checked) => ({ idle: [this.#runtime.encode(checked)], disposed: false }),
       (recorded) => {
         recorded.disposed = true
         for (const work of recorded.idle.splice(0)) this.#release(work)
-      })
+      },
+    )
   }
 
   async submit(work: readonly Command[] | Recording): Promise<Uint8Array[]> {
@@ -272,7 +284,11 @@ class CpuDevice implements Device {
     const from = { entry: { ...entry, memory: staged }, offset: 0, bytes: bytes.length }
     const done = this.#runOnce([{ kind: 'copy', from, to: { entry, offset, bytes: bytes.length } }])
     // a device that is lost tells so when work is submitted or read
-    void done.catch(() => {}).finally(() => { if (!this.#closed) this.#runtime.free(staged) })
+    void done
+      .catch(() => {})
+      .finally(() => {
+        if (!this.#closed) this.#runtime.free(staged)
+      })
   }
 
   async #runOnce(commands: readonly Checked<number>[]): Promise<Uint8Array[]> {
@@ -302,7 +318,10 @@ class CpuDevice implements Device {
   /** Gives memory back once no job that was posted can touch it. */
   #freeLater(at: number): void {
     if (this.#runtime.pending === 0) this.#runtime.free(at)
-    else void this.#last.finally(() => { if (!this.#closed) this.#runtime.free(at) })
+    else
+      void this.#last.finally(() => {
+        if (!this.#closed) this.#runtime.free(at)
+      })
   }
 
   #open(op: string): void {

@@ -132,7 +132,11 @@ export class Heap {
 }
 
 const outOfMemory = (op: string, bytes: number, most: number): IngotError =>
-  new IngotError('out-of-memory', 'the memory of the cpu device is full', { op, got: `${bytes} bytes`, wanted: `all buffers within ${most} bytes` })
+  new IngotError('out-of-memory', 'the memory of the cpu device is full', {
+    op,
+    got: `${bytes} bytes`,
+    wanted: `all buffers within ${most} bytes`,
+  })
 
 /** Only address space is reserved; where even that is scarce, less will do. */
 function reserve(shared: boolean): { memory: WebAssembly.Memory; pages: number } {

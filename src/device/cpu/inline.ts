@@ -22,7 +22,9 @@ export class Inline implements Executor {
     this.#heap = heap
   }
 
-  get pending(): number { return this.#pending }
+  get pending(): number {
+    return this.#pending
+  }
 
   run(job: Job): Promise<void> {
     this.#pending++
@@ -55,7 +57,7 @@ export class Inline implements Executor {
     const kind = field(ENTRY.kind)
     if (kind === KIND.copy) return void this.#heap.bytes.copyWithin(where, what, what + total)
     if (kind === KIND.fill) return void this.#heap.bytes.fill(what, where, where + total)
-    const run = this.#runs[what] ??= this.#instantiate(field(ENTRY.code), field(ENTRY.codeBytes))
+    const run = (this.#runs[what] ??= this.#instantiate(field(ENTRY.code), field(ENTRY.codeBytes)))
     // begins with one workgroup and doubles while a part of the work is much shorter than a slice
     let part = 1
     for (let begin = 0; begin < total;) {
@@ -64,7 +66,11 @@ export class Inline implements Executor {
       try {
         run(where, scratch, begin, end)
       } catch (cause) {
-        throw new IngotError('device-failed', `a kernel failed: ${(cause as Error).message}`, { op: 'submit', cause, hint: 'the device is still usable' })
+        throw new IngotError('device-failed', `a kernel failed: ${(cause as Error).message}`, {
+          op: 'submit',
+          cause,
+          hint: 'the device is still usable',
+        })
       }
       begin = end
       if (performance.now() - start < SLICE / 4) part *= 2
@@ -78,7 +84,9 @@ export class Inline implements Executor {
   }
 
   async #breathe(): Promise<void> {
-    await new Promise<void>((resolve) => { setTimeout(resolve, 0) })
+    await new Promise<void>((resolve) => {
+      setTimeout(resolve, 0)
+    })
     if (this.#closed) throw new IngotError('closed', 'the cpu device was closed', { op: 'submit' })
     this.#sliceStart = performance.now()
   }

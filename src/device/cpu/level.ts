@@ -17,8 +17,23 @@ export interface Level {
 
 export const LEVELS: readonly Level[] = [
   {
-    name: 'avx512', title: 'AVX-512 VNNI', arch: 'x64', width: 16,
-    flags: ['-mavx512f', '-mavx512bw', '-mavx512dq', '-mavx512vl', '-mavx512vnni', '-mavx2', '-mfma', '-mf16c', '-mbmi', '-mbmi2', '-mpopcnt'],
+    name: 'avx512',
+    title: 'AVX-512 VNNI',
+    arch: 'x64',
+    width: 16,
+    flags: [
+      '-mavx512f',
+      '-mavx512bw',
+      '-mavx512dq',
+      '-mavx512vl',
+      '-mavx512vnni',
+      '-mavx2',
+      '-mfma',
+      '-mf16c',
+      '-mbmi',
+      '-mbmi2',
+      '-mpopcnt',
+    ],
   },
   { name: 'avx2', title: 'AVX2', arch: 'x64', width: 8, flags: ['-mavx2', '-mfma', '-mf16c', '-mbmi', '-mbmi2', '-mpopcnt'] },
   { name: 'baseline', title: 'x86-64', arch: 'x64', width: 4, flags: ['-march=x86-64'] },
@@ -28,12 +43,29 @@ export const LEVELS: readonly Level[] = [
 
 const SHARED_BYTES = 2 ** 20
 
-interface CpuSize { readonly width: Width; readonly threads: number; readonly bufferBytes: number; readonly streams?: number }
+interface CpuSize {
+  readonly width: Width
+  readonly threads: number
+  readonly bufferBytes: number
+  readonly streams?: number
+}
 
 /** What kernels are written for: one lane with vectors, packed dot products. */
 export function cpuCaps({ width, threads, bufferBytes, streams = 1 }: CpuSize): Caps {
   return {
-    streams, lanes: 1, subgroup: 0, tiles: false, f16: false, width, dot: true, parallel: threads, sharedBytes: SHARED_BYTES,
-    bufferBytes, bindingBytes: bufferBytes, bindings: 64, grid: 2 ** 31 - 1, alignment: 64,
+    streams,
+    lanes: 1,
+    subgroup: 0,
+    tiles: false,
+    f16: false,
+    width,
+    dot: true,
+    parallel: threads,
+    sharedBytes: SHARED_BYTES,
+    bufferBytes,
+    bindingBytes: bufferBytes,
+    bindings: 64,
+    grid: 2 ** 31 - 1,
+    alignment: 64,
   }
 }

@@ -15,8 +15,17 @@ const LARGE = 64 * 2 ** 20
 /** Kernels read whole words. */
 const WORD = 4
 
-interface Mapping { readonly key: string; readonly at: number; readonly bytes: number; ranges: number }
-interface Mapped { readonly mapping: Mapping; readonly bytes: number; users: number }
+interface Mapping {
+  readonly key: string
+  readonly at: number
+  readonly bytes: number
+  ranges: number
+}
+interface Mapped {
+  readonly mapping: Mapping
+  readonly bytes: number
+  users: number
+}
 
 export class NativeMemory {
   readonly #native: Native

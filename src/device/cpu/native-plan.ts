@@ -55,7 +55,15 @@ export function encodeNative(ground: NativeGround, commands: readonly Checked<nu
   }
 }
 
-interface Fields { readonly kind: number; readonly total: number; readonly chunk: number; readonly what: number; readonly where: number; readonly uniforms: number; readonly grid: readonly number[] }
+interface Fields {
+  readonly kind: number
+  readonly total: number
+  readonly chunk: number
+  readonly what: number
+  readonly where: number
+  readonly uniforms: number
+  readonly grid: readonly number[]
+}
 type Span = { from: number; to: number }
 
 class Encoder {
@@ -79,9 +87,12 @@ class Encoder {
 
   add(command: Checked<number>): void {
     switch (command.kind) {
-      case 'dispatch': return this.#dispatch(command)
-      case 'fill': return this.#move(KIND.fill, command.value, command.to)
-      case 'copy': return this.#move(KIND.copy, this.#address(command.from), command.to)
+      case 'dispatch':
+        return this.#dispatch(command)
+      case 'fill':
+        return this.#move(KIND.fill, command.value, command.to)
+      case 'copy':
+        return this.#move(KIND.copy, this.#address(command.from), command.to)
       case 'read': {
         const { bytes } = command.from
         const at = this.#take(bytes)
@@ -119,7 +130,11 @@ class Encoder {
     const total = grid[0] * grid[1] * grid[2]
     if (total === 0) return
     if (total > MOST_GROUPS) {
-      throw new IngotError('too-large', 'too many workgroups for this device', { op: program.kernel.name, got: [...grid], wanted: `at most ${MOST_GROUPS} in all` })
+      throw new IngotError('too-large', 'too many workgroups for this device', {
+        op: program.kernel.name,
+        got: [...grid],
+        wanted: `at most ${MOST_GROUPS} in all`,
+      })
     }
     const { kernel, native } = program as NativeProgram
     const pointers = this.#take(buffers.length * POINTER)
@@ -131,7 +146,11 @@ class Encoder {
     const reads = buffers.filter((_, index) => params[index]?.role === 'read').map((bound) => this.#span(bound))
     const writes = buffers.filter((_, index) => params[index]?.role !== 'read').map((bound) => this.#span(bound))
     const { addressOf } = this.#ground
-    const command = this.#command({ kind: KIND.dispatch, total, chunk: 1, what: native.address, where: addressOf(pointers), uniforms: addressOf(values), grid }, reads, writes)
+    const command = this.#command(
+      { kind: KIND.dispatch, total, chunk: 1, what: native.address, where: addressOf(pointers), uniforms: addressOf(values), grid },
+      reads,
+      writes,
+    )
     const size = sizeOf(dispatch)
     if (size !== undefined) this.#products.push({ size, dispatch, command, args: this.#take(PRODUCT_BYTES) })
   }
@@ -144,7 +163,9 @@ class Encoder {
   #transfer(kind: typeof KIND.copy | typeof KIND.fill, what: number, where: number, total: number): void {
     if (total === 0) return
     const reads = kind === KIND.copy ? [{ from: what, to: what + total }] : []
-    this.#command({ kind, total, chunk: COPY_CHUNK, what, where, uniforms: 0, grid: [0, 0, 0] }, reads, [{ from: where, to: where + total }])
+    this.#command({ kind, total, chunk: COPY_CHUNK, what, where, uniforms: 0, grid: [0, 0, 0] }, reads, [
+      { from: where, to: where + total },
+    ])
   }
 
   #command({ kind, total, chunk, what, where, uniforms, grid }: Fields, reads: readonly Span[], writes: readonly Span[]): number {

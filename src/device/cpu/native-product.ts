@@ -9,7 +9,11 @@ import { COMMAND, setWide } from './native-layout.ts'
 type Dispatch = Extract<Checked<number>, { kind: 'dispatch' }>
 
 /** y [n, m] = x [n, k] times w [m, k] transposed. */
-export interface Size { readonly m: number; readonly k: number; readonly n: number }
+export interface Size {
+  readonly m: number
+  readonly k: number
+  readonly n: number
+}
 
 export interface PlannedProduct {
   readonly size: Size
@@ -54,7 +58,11 @@ export interface Multiplier {
 }
 
 /** Lets the library do it from now on. The plan must not be running. */
-export function useBlas(words: Int32Array, { size: { m, k, n }, dispatch, command, args }: PlannedProduct, { blas, multiply, threads, addressOf }: Multiplier): void {
+export function useBlas(
+  words: Int32Array,
+  { size: { m, k, n }, dispatch, command, args }: PlannedProduct,
+  { blas, multiply, threads, addressOf }: Multiplier,
+): void {
   const params = buffersOf(dispatch.program.kernel)
   const addresses = ['x', 'w', 'y', 'bias'].map((name) => {
     const bound = dispatch.buffers[params.findIndex((param) => param.name === name)]
@@ -65,7 +73,8 @@ export function useBlas(words: Int32Array, { size: { m, k, n }, dispatch, comman
   const byRows = n > m
   const at = args + UNIFORMS
   setWide(words, at + PRODUCT.call, blas.sgemm)
-  for (const [name, value] of Object.entries({ m, k, n, byRows: byRows ? 1 : 0 })) words[(at + PRODUCT[name as keyof typeof PRODUCT]) >>> 2] = value
+  for (const [name, value] of Object.entries({ m, k, n, byRows: byRows ? 1 : 0 }))
+    words[(at + PRODUCT[name as keyof typeof PRODUCT]) >>> 2] = value
   const total = byRows ? n : m
   setWide(words, command + COMMAND.total, total)
   setWide(words, command + COMMAND.chunk, Math.ceil(total / Math.min(threads, blas.calls) / TILE) * TILE)

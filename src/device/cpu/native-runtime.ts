@@ -32,7 +32,11 @@ export interface NativeWork extends Work {
 
 const AT_ONCE = 2
 
-interface Waiting { readonly work: NativeWork; resolve(): void; reject(error: unknown): void }
+interface Waiting {
+  readonly work: NativeWork
+  resolve(): void
+  reject(error: unknown): void
+}
 
 export function describeNative({ level }: Native, threads: number): string {
   return `native ${level.title}, ${threads === 1 ? '1 thread' : `${threads} threads`}`
@@ -68,7 +72,9 @@ export class NativeRuntime implements Runtime<NativeWork> {
     this.caps = cpuCaps({ width: native.level.width, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
   }
 
-  get products(): ProductReport | undefined { return this.#products.report }
+  get products(): ProductReport | undefined {
+    return this.#products.report
+  }
 
   /** Also says how many kernels were not in the library, and whether another one multiplies. */
   get detail(): string {
@@ -78,12 +84,22 @@ export class NativeRuntime implements Runtime<NativeWork> {
     return describeNative(this.#native, this.#threads) + blas + rest
   }
 
-  get pending(): number { return this.#queue.length + this.#running }
+  get pending(): number {
+    return this.#queue.length + this.#running
+  }
 
-  alloc(bytes: number, op: string): number { return this.#memory.alloc(bytes, op) }
-  read(place: number, bytes: number): Uint8Array { return this.#memory.read(place, bytes) }
-  write(place: number, bytes: Uint8Array): void { this.#memory.write(place, bytes) }
-  map(range: ByteRange): Promise<number | undefined> { return this.#memory.map(range) }
+  alloc(bytes: number, op: string): number {
+    return this.#memory.alloc(bytes, op)
+  }
+  read(place: number, bytes: number): Uint8Array {
+    return this.#memory.read(place, bytes)
+  }
+  write(place: number, bytes: Uint8Array): void {
+    this.#memory.write(place, bytes)
+  }
+  map(range: ByteRange): Promise<number | undefined> {
+    return this.#memory.map(range)
+  }
 
   free(place: number): void {
     for (const [handle, { at, of }] of this.#copies) {
@@ -197,7 +213,10 @@ export class NativeRuntime implements Runtime<NativeWork> {
   }
 
   /** Puts heap memory in the place of native memory: what can be written is copied there before and back after. */
-  #stage(commands: readonly Checked<number>[], staged: number[]): { before: Checked<number>[]; inside: Checked<number>[]; after: Checked<number>[] } {
+  #stage(
+    commands: readonly Checked<number>[],
+    staged: number[],
+  ): { before: Checked<number>[]; inside: Checked<number>[]; after: Checked<number>[] } {
     const moved = new Map<BufferHandle, Entry<number>>()
     const before: Checked<number>[] = []
     const after: Checked<number>[] = []
@@ -209,15 +228,23 @@ export class NativeRuntime implements Runtime<NativeWork> {
       moved.set(entry.handle, inHeap)
       if (entry.writable) {
         staged.push(inHeap.memory)
-        const [from, to] = [entry, inHeap].map((each) => ({ entry: each, offset: 0, bytes: Math.ceil(entry.bytes / 4) * 4 })) as [Bound, Bound]
+        const [from, to] = [entry, inHeap].map((each) => ({ entry: each, offset: 0, bytes: Math.ceil(entry.bytes / 4) * 4 })) as [
+          Bound,
+          Bound,
+        ]
         before.push({ kind: 'copy', from, to })
         after.push({ kind: 'copy', from: to, to: from })
       }
       return inHeap
     }
-    const inside = commands.map((command) => (command.kind !== 'dispatch' ? command : {
-      ...command, buffers: command.buffers.map((bound) => ({ ...bound, entry: stand(bound.entry) })),
-    }))
+    const inside = commands.map((command) =>
+      command.kind !== 'dispatch'
+        ? command
+        : {
+            ...command,
+            buffers: command.buffers.map((bound) => ({ ...bound, entry: stand(bound.entry) })),
+          },
+    )
     return { before, inside, after }
   }
 

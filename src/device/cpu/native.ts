@@ -79,7 +79,12 @@ export async function findNative({ level, folder, strict = folder === undefined 
   const candidates = LEVELS.filter(({ arch, name }) => arch === process.arch && (level === undefined || name === level))
   if (candidates.length === 0) {
     const known = LEVELS.filter(({ arch }) => arch === process.arch).map(({ name }) => name)
-    return { reason: level === undefined ? `no native kernels for ${process.arch}` : `no instruction set ${level} here; there is ${['wasm', ...known].join(', ')}` }
+    return {
+      reason:
+        level === undefined
+          ? `no native kernels for ${process.arch}`
+          : `no instruction set ${level} here; there is ${['wasm', ...known].join(', ')}`,
+    }
   }
   const koffi = await loadKoffi()
   if (koffi === undefined) return { reason: 'koffi is not installed: `npm install koffi`' }
@@ -105,7 +110,11 @@ export async function loadKoffi(): Promise<Koffi | undefined> {
 
 /** A package for this platform comes before what was built here. */
 async function folders(): Promise<string[]> {
-  const [{ createRequire }, { dirname }, { fileURLToPath }] = await Promise.all([import('node:module'), import('node:path'), import('node:url')])
+  const [{ createRequire }, { dirname }, { fileURLToPath }] = await Promise.all([
+    import('node:module'),
+    import('node:path'),
+    import('node:url'),
+  ])
   const built = fileURLToPath(new URL('../../../build/native', import.meta.url))
   try {
     return [dirname(createRequire(import.meta.url).resolve(`@ingot/cpu-${process.platform}-${process.arch}/package.json`)), built]
@@ -129,7 +138,8 @@ async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boole
   try {
     const library = koffi.load(join(folder, `libingot-${level.name}.so`))
     if (library.func('int32_t ingot_supported()')() === 0) return { reason: `this CPU has no ${level.title}` }
-    if (library.func('const char *ingot_build_key()')() !== manifest.key) return { reason: `the library for ${level.title} is not the one of its manifest; run \`node scripts/setup.js\`` }
+    if (library.func('const char *ingot_build_key()')() !== manifest.key)
+      return { reason: `the library for ${level.title} is not the one of its manifest; run \`node scripts/setup.js\`` }
     return { native: bind(koffi, library, level, manifest) }
   } catch (error) {
     return { reason: `the library for ${level.title} does not load: ${(error as Error).message}` }
@@ -152,7 +162,8 @@ function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { 
   const advise = library.func('void ingot_file_advise(uint64_t at, uint64_t bytes, uint32_t wanted)')
   const addresses = new Map<string, NativeKernel>()
   return {
-    level, key,
+    level,
+    key,
     multiply: Number(library.func('uint64_t ingot_multiply_at()')()),
     find: (hash) => {
       const entry = kernels[hash]
@@ -163,25 +174,40 @@ function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { 
     },
     addressOf: (memory) => Number(koffi.address(new Uint8Array(memory))),
     createPool: (threads) => Number(create(threads)),
-    destroyPool: (pool) => { destroy(pool) },
-    run: (pool, plan, ticket) => new Promise((resolve, reject) => {
-      run.async(pool, plan, ticket, (error: unknown, status: unknown) => {
-        if (error === null || error === undefined) resolve(status as number)
-        else reject(new IngotError('device-failed', 'the native call failed', { op: 'submit', cause: error }))
-      })
-    }),
+    destroyPool: (pool) => {
+      destroy(pool)
+    },
+    run: (pool, plan, ticket) =>
+      new Promise((resolve, reject) => {
+        run.async(pool, plan, ticket, (error: unknown, status: unknown) => {
+          if (error === null || error === undefined) resolve(status as number)
+          else reject(new IngotError('device-failed', 'the native call failed', { op: 'submit', cause: error }))
+        })
+      }),
     alloc: (bytes) => Number(alloc(bytes)),
-    free: (at, bytes) => { free(at, bytes) },
-    copy: (to, from, bytes) => { copy(to, from, bytes) },
-    huge: (at, bytes) => { huge(at, bytes) },
+    free: (at, bytes) => {
+      free(at, bytes)
+    },
+    copy: (to, from, bytes) => {
+      copy(to, from, bytes)
+    },
+    huge: (at, bytes) => {
+      huge(at, bytes)
+    },
     peek: (from, bytes) => {
       const taken = new Uint8Array(new ArrayBuffer(bytes))
       if (bytes > 0) peek(taken, from, bytes)
       return taken
     },
-    poke: (to, bytes) => { if (bytes.length > 0) poke(to, bytes, bytes.length) },
+    poke: (to, bytes) => {
+      if (bytes.length > 0) poke(to, bytes, bytes.length)
+    },
     map: (path, bytes) => Number(map(path, bytes)),
-    unmap: (at, bytes) => { unmap(at, bytes) },
-    advise: (at, bytes, wanted) => { advise(at, bytes, wanted ? 1 : 0) },
+    unmap: (at, bytes) => {
+      unmap(at, bytes)
+    },
+    advise: (at, bytes, wanted) => {
+      advise(at, bytes, wanted ? 1 : 0)
+    },
   }
 }

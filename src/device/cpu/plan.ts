@@ -62,10 +62,16 @@ function entriesOf(command: Checked<number>): number {
     case 'dispatch': {
       const [x, y, z] = command.grid
       if (x * y * z <= MOST_GROUPS) return 1
-      throw new IngotError('too-large', 'too many workgroups for this device', { op: command.program.kernel.name, got: [x, y, z], wanted: `at most ${MOST_GROUPS} in all` })
+      throw new IngotError('too-large', 'too many workgroups for this device', {
+        op: command.program.kernel.name,
+        got: [x, y, z],
+        wanted: `at most ${MOST_GROUPS} in all`,
+      })
     }
-    case 'fill': return Math.ceil(command.to.bytes / MOST_COPY)
-    default: return Math.ceil(command.from.bytes / MOST_COPY)
+    case 'fill':
+      return Math.ceil(command.to.bytes / MOST_COPY)
+    default:
+      return Math.ceil(command.from.bytes / MOST_COPY)
   }
 }
 
@@ -92,9 +98,12 @@ class Encoder {
 
   add(command: Checked<number>): void {
     switch (command.kind) {
-      case 'dispatch': return this.#dispatch(command)
-      case 'fill': return this.#move(KIND.fill, command.value, addressOf(command.to), command.to.bytes)
-      case 'copy': return this.#move(KIND.copy, addressOf(command.from), addressOf(command.to), command.to.bytes)
+      case 'dispatch':
+        return this.#dispatch(command)
+      case 'fill':
+        return this.#move(KIND.fill, command.value, addressOf(command.to), command.to.bytes)
+      case 'copy':
+        return this.#move(KIND.copy, addressOf(command.from), addressOf(command.to), command.to.bytes)
       case 'read': {
         const { bytes } = command.from
         const at = this.#take(bytes)
@@ -106,7 +115,12 @@ class Encoder {
 
   finish(): Plan {
     return {
-      block: this.#block, entries: this.#block, count: this.#count, reads: this.#reads, dispatches: this.#dispatches, scratchBytes: this.#scratchBytes,
+      block: this.#block,
+      entries: this.#block,
+      count: this.#count,
+      reads: this.#reads,
+      dispatches: this.#dispatches,
+      scratchBytes: this.#scratchBytes,
     }
   }
 
@@ -142,11 +156,17 @@ class Encoder {
       const chunk = Math.max(COPY_CHUNK, align(total / (this.#threads * CHUNKS)))
       const from = kind === KIND.copy ? what + at : what
       const reads = kind === KIND.copy ? [{ from, to: from + total }] : []
-      this.#entry({ kind, total, chunk, what: from, where: where + at, code: 0, codeBytes: 0 }, reads, [{ from: where + at, to: where + at + total }])
+      this.#entry({ kind, total, chunk, what: from, where: where + at, code: 0, codeBytes: 0 }, reads, [
+        { from: where + at, to: where + at + total },
+      ])
     }
   }
 
-  #entry(fields: Omit<Record<keyof typeof ENTRY, number>, 'barrier' | 'next' | 'run'>, reads: readonly Span[], writes: readonly Span[]): void {
+  #entry(
+    fields: Omit<Record<keyof typeof ENTRY, number>, 'barrier' | 'next' | 'run'>,
+    reads: readonly Span[],
+    writes: readonly Span[],
+  ): void {
     const waits = this.#hazards.add(reads, writes)
     const start = (this.#block + this.#count++ * ENTRY_BYTES) >>> 2
     for (const [name, value] of Object.entries(fields)) this.#words[start + (ENTRY[name as keyof typeof ENTRY] >> 2)] = value

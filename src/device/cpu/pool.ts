@@ -20,7 +20,8 @@ const waitAsync = (Atomics as { readonly waitAsync?: WaitAsync }).waitAsync
 const MOST_DEATHS = 3
 const KEEP_ALIVE = 2 ** 30 // milliseconds
 
-const lost = (): IngotError => new IngotError('device-lost', 'the worker threads of the cpu device do not stay alive', { op: 'submit', hint: 'open a new one' })
+const lost = (): IngotError =>
+  new IngotError('device-lost', 'the worker threads of the cpu device do not stay alive', { op: 'submit', hint: 'open a new one' })
 
 export class Pool implements Executor {
   readonly #heap: Heap
@@ -53,7 +54,9 @@ export class Pool implements Executor {
     this.#threads = this.#start()
   }
 
-  get pending(): number { return this.#jobs.length }
+  get pending(): number {
+    return this.#jobs.length
+  }
 
   run(job: Job): Promise<void> {
     if (this.#deaths >= MOST_DEATHS) return Promise.reject(lost())
@@ -114,7 +117,10 @@ export class Pool implements Executor {
       const job = this.#jobs.shift()
       this.#deaths = 0
       if (Atomics.load(this.#words, (slot + JOB.failed) >> 2) === 0) job?.resolve()
-      else job?.reject(new IngotError('device-failed', `a kernel failed: ${this.#text(slot)}`, { op: 'submit', hint: 'the device is still usable' }))
+      else
+        job?.reject(
+          new IngotError('device-failed', `a kernel failed: ${this.#text(slot)}`, { op: 'submit', hint: 'the device is still usable' }),
+        )
     }
     this.#post()
     if (this.#jobs.length === 0) this.#holdProcess(false)
@@ -142,10 +148,15 @@ export class Pool implements Executor {
     const epoch = this.#epoch
     const runner = await this.#runner
     const { memory } = this.#heap
-    const died = (reason: string): void => { if (epoch === this.#epoch) this.#restart(reason) }
+    const died = (reason: string): void => {
+      if (epoch === this.#epoch) this.#restart(reason)
+    }
     try {
-      return await Promise.all(Array.from({ length: this.#count }, (_, thread) =>
-        startThread({ runner, memory, thread, threads: this.#count }, { told: () => this.#settle(), died })))
+      return await Promise.all(
+        Array.from({ length: this.#count }, (_, thread) =>
+          startThread({ runner, memory, thread, threads: this.#count }, { told: () => this.#settle(), died }),
+        ),
+      )
     } catch {
       this.#deaths = MOST_DEATHS
       this.#failPending(lost)
@@ -163,7 +174,9 @@ export class Pool implements Executor {
       this.#reset()
       // wakes a watch of the old jobs
       Atomics.notify(this.#words, CONTROL.done >> 2)
-      this.#failPending(() => new IngotError('device-failed', `a worker thread died: ${reason}`, { op: 'submit', hint: 'the device is still usable' }))
+      this.#failPending(
+        () => new IngotError('device-failed', `a worker thread died: ${reason}`, { op: 'submit', hint: 'the device is still usable' }),
+      )
       return this.#start()
     })()
   }

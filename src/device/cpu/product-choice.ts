@@ -110,11 +110,14 @@ export class ProductChoice {
 
   async #find(): Promise<FoundBlas> {
     this.#told = await findBlas(this.#options.library)
-    if (this.#told.blas !== undefined && this.#options.always !== true) this.#recall(await this.#store.get(await this.#key(this.#told.blas)))
+    if (this.#told.blas !== undefined && this.#options.always !== true)
+      this.#recall(await this.#store.get(await this.#key(this.#told.blas)))
     return this.#told
   }
 
-  get #store(): VerdictStore { return this.#options.verdicts ?? openVerdicts() }
+  get #store(): VerdictStore {
+    return this.#options.verdicts ?? openVerdicts()
+  }
 
   async #key({ path, version }: Blas): Promise<string> {
     const { native, threads } = this.#ground
@@ -143,7 +146,7 @@ export class ProductChoice {
     const name = nameOf(measured)
     const known = this.#choices.get(name)
     if (known !== undefined) return known
-    const choice = { size: name, ...await this.#measure(measured, dispatch.program, multiplier) }
+    const choice = { size: name, ...(await this.#measure(measured, dispatch.program, multiplier)) }
     this.#choices.set(name, choice)
     await this.#remember(multiplier.blas)
     return choice
@@ -166,9 +169,21 @@ export class ProductChoice {
       const named: Readonly<Record<string, Bound<number>>> = { x, w, y, bias }
       const buffers = program.kernel.params.flatMap(({ kind, name }) => (kind === 'buffer' ? named[name]! : []))
       const outs = program.kernel.product?.outs ?? 1
-      const command: Dispatch = { kind: 'dispatch', program, buffers, uniforms: packUniforms(program.kernel, { ...size }), grid: [Math.ceil(m / outs), 1, 1] }
+      const command: Dispatch = {
+        kind: 'dispatch',
+        program,
+        buffers,
+        uniforms: packUniforms(program.kernel, { ...size }),
+        grid: [Math.ceil(m / outs), 1, 1],
+      }
       const repeats = Math.max(1, Math.min(MOST_REPEATS, Math.round(LEAST_MEASURED / (m * k * n))))
-      for (let which = 0; which < 2; which++) plans.push(encodeNative({ heap, addressOf: multiplier.addressOf }, Array.from({ length: repeats }, () => command)))
+      for (let which = 0; which < 2; which++)
+        plans.push(
+          encodeNative(
+            { heap, addressOf: multiplier.addressOf },
+            Array.from({ length: repeats }, () => command),
+          ),
+        )
       const [own, library] = plans as [NativePlan, NativePlan]
       for (const product of library.products) useBlas(heap.words, product, multiplier)
 
@@ -203,10 +218,12 @@ function bound(memory: number, bytes: number): Bound<number> {
 /** Between -1 and 1, the same every time. */
 function someNumbers(count: number): Uint8Array {
   let state = 1
-  return new Uint8Array(Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1664525) + 1013904223) | 0
-    return state / 2 ** 31
-  }).buffer)
+  return new Uint8Array(
+    Float32Array.from({ length: count }, () => {
+      state = (Math.imul(state, 1664525) + 1013904223) | 0
+      return state / 2 ** 31
+    }).buffer,
+  )
 }
 
 async function timed(what: () => Promise<void>): Promise<number> {

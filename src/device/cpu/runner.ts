@@ -35,13 +35,19 @@ export function buildRunner(): Uint8Array<ArrayBuffer> {
   return module.encode()
 }
 
-interface Callee { readonly index: number }
+interface Callee {
+  readonly index: number
+}
 
 /** Returns once the word at `address` is no longer `old`, with 1 if it slept. */
 function writeWait(f: FunctionBody): void {
   const [address, old, looks] = [f.param(0, 'address'), f.param(1, 'old'), f.param(2, 'looks')]
   const returnIfChanged = (slept: 0 | 1): void => {
-    f.localGet(address).emit('i32.atomic.load').localGet(old).emit('i32.ne').if(() => f.i32Const(slept).emit('return'))
+    f.localGet(address)
+      .emit('i32.atomic.load')
+      .localGet(old)
+      .emit('i32.ne')
+      .if(() => f.i32Const(slept).emit('return'))
   }
   f.loop((again) => {
     returnIfChanged(0)
@@ -61,55 +67,93 @@ function writeBarrier(f: FunctionBody, wait: Callee): void {
   const [opened, patience] = [f.local('i32', 'opened'), f.local('i32', 'patience')]
   f.i32Const(CONTROL.opened).emit('i32.atomic.load').localSet(opened)
   f.i32Const(CONTROL.arrived).i32Const(1).emit('i32.atomic.rmw.add').i32Const(1).emit('i32.add').localGet(threads).emit('i32.eq')
-  f.if(() => {
-    f.i32Const(CONTROL.arrived).i32Const(0).emit('i32.atomic.store')
-    f.i32Const(CONTROL.opened).i32Const(1).emit('i32.atomic.rmw.add').emit('drop')
-    f.i32Const(CONTROL.opened).i32Const(EVERYONE).emit('memory.atomic.notify').emit('drop')
-  }, () => {
-    // Who looked long and had to sleep after all shares the core with somebody: look less next time. Else more again.
-    f.i32Const(CONTROL.patience).emit('i32.load').localSet(patience)
-    f.i32Const(CONTROL.opened).localGet(opened).localGet(patience).i32Const(LEAST_PATIENCE).emit('i32.add').call(wait)
-    f.if(() => f.localGet(patience).i32Const(1).emit('i32.shr_u').localSet(patience), () => {
-      f.localGet(patience).localGet(patience).i32Const(3).emit('i32.shr_u').emit('i32.add').i32Const(LEAST_PATIENCE).emit('i32.add').localTee(patience)
-      f.i32Const(MOST_PATIENCE).emit('i32.gt_u').if(() => f.i32Const(MOST_PATIENCE).localSet(patience))
-    })
-    f.i32Const(CONTROL.patience).localGet(patience).emit('i32.store')
-  })
+  f.if(
+    () => {
+      f.i32Const(CONTROL.arrived).i32Const(0).emit('i32.atomic.store')
+      f.i32Const(CONTROL.opened).i32Const(1).emit('i32.atomic.rmw.add').emit('drop')
+      f.i32Const(CONTROL.opened).i32Const(EVERYONE).emit('memory.atomic.notify').emit('drop')
+    },
+    () => {
+      // Who looked long and had to sleep after all shares the core with somebody: look less next time. Else more again.
+      f.i32Const(CONTROL.patience).emit('i32.load').localSet(patience)
+      f.i32Const(CONTROL.opened).localGet(opened).localGet(patience).i32Const(LEAST_PATIENCE).emit('i32.add').call(wait)
+      f.if(
+        () => f.localGet(patience).i32Const(1).emit('i32.shr_u').localSet(patience),
+        () => {
+          f.localGet(patience)
+            .localGet(patience)
+            .i32Const(3)
+            .emit('i32.shr_u')
+            .emit('i32.add')
+            .i32Const(LEAST_PATIENCE)
+            .emit('i32.add')
+            .localTee(patience)
+          f.i32Const(MOST_PATIENCE)
+            .emit('i32.gt_u')
+            .if(() => f.i32Const(MOST_PATIENCE).localSet(patience))
+        },
+      )
+      f.i32Const(CONTROL.patience).localGet(patience).emit('i32.store')
+    },
+  )
 }
 
 /** Takes parts of an entry until nothing is left: first one long run, then chunks. */
 function writeTake(f: FunctionBody, call: Callee): void {
   const [entry, scratch, slot, threads] = [f.param(0, 'entry'), f.param(1, 'scratch'), f.param(2, 'slot'), f.param(3, 'threads')]
-  const [turn, begin, end, total, kind] = [f.local('i32', 'turn'), f.local('i32', 'begin'), f.local('i32', 'end'), f.local('i32', 'total'), f.local('i32', 'kind')]
+  const [turn, begin, end, total, kind] = [
+    f.local('i32', 'turn'),
+    f.local('i32', 'begin'),
+    f.local('i32', 'end'),
+    f.local('i32', 'total'),
+    f.local('i32', 'kind'),
+  ]
   const field = (offset: number): FunctionBody => f.localGet(entry).emit('i32.load', { offset })
   field(ENTRY.total).localSet(total)
   field(ENTRY.kind).localSet(kind)
   f.loop((again) => {
     f.localGet(entry).i32Const(1).emit('i32.atomic.rmw.add', { offset: ENTRY.next }).localTee(turn)
-    f.localGet(threads).emit('i32.lt_u').if(() => {
-      field(ENTRY.run).localGet(turn).emit('i32.mul').localTee(begin)
-      field(ENTRY.run).emit('i32.add').localSet(end)
-    }, () => {
-      field(ENTRY.run).localGet(threads).emit('i32.mul')
-      field(ENTRY.chunk).localGet(turn).localGet(threads).emit('i32.sub').emit('i32.mul').emit('i32.add').localTee(begin)
-      field(ENTRY.chunk).emit('i32.add').localSet(end)
-    })
-    f.localGet(begin).localGet(total).emit('i32.ge_u').if(() => f.emit('return'))
+    f.localGet(threads)
+      .emit('i32.lt_u')
+      .if(
+        () => {
+          field(ENTRY.run).localGet(turn).emit('i32.mul').localTee(begin)
+          field(ENTRY.run).emit('i32.add').localSet(end)
+        },
+        () => {
+          field(ENTRY.run).localGet(threads).emit('i32.mul')
+          field(ENTRY.chunk).localGet(turn).localGet(threads).emit('i32.sub').emit('i32.mul').emit('i32.add').localTee(begin)
+          field(ENTRY.chunk).emit('i32.add').localSet(end)
+        },
+      )
+    f.localGet(begin)
+      .localGet(total)
+      .emit('i32.ge_u')
+      .if(() => f.emit('return'))
     f.localGet(end).localGet(total).localGet(end).localGet(total).emit('i32.lt_u').emit('select').localSet(end)
     f.block((next) => {
-      f.localGet(kind).i32Const(KIND.dispatch).emit('i32.eq').if(() => {
-        field(ENTRY.what)
-        field(ENTRY.where).localGet(scratch).localGet(begin).localGet(end).localGet(entry).localGet(slot).call(call)
-        f.br(next)
-      })
-      f.localGet(kind).i32Const(KIND.copy).emit('i32.eq').if(() => {
-        field(ENTRY.where).localGet(begin).emit('i32.add')
-        field(ENTRY.what).localGet(begin).emit('i32.add')
-        f.localGet(end).localGet(begin).emit('i32.sub').emit('memory.copy')
-      }, () => {
-        field(ENTRY.where).localGet(begin).emit('i32.add')
-        field(ENTRY.what).localGet(end).localGet(begin).emit('i32.sub').emit('memory.fill')
-      })
+      f.localGet(kind)
+        .i32Const(KIND.dispatch)
+        .emit('i32.eq')
+        .if(() => {
+          field(ENTRY.what)
+          field(ENTRY.where).localGet(scratch).localGet(begin).localGet(end).localGet(entry).localGet(slot).call(call)
+          f.br(next)
+        })
+      f.localGet(kind)
+        .i32Const(KIND.copy)
+        .emit('i32.eq')
+        .if(
+          () => {
+            field(ENTRY.where).localGet(begin).emit('i32.add')
+            field(ENTRY.what).localGet(begin).emit('i32.add')
+            f.localGet(end).localGet(begin).emit('i32.sub').emit('memory.copy')
+          },
+          () => {
+            field(ENTRY.where).localGet(begin).emit('i32.add')
+            field(ENTRY.what).localGet(end).localGet(begin).emit('i32.sub').emit('memory.fill')
+          },
+        )
     })
     f.br(again)
   })
@@ -123,14 +167,18 @@ function writeJob(f: FunctionBody, barrier: Callee, take: Callee): void {
   f.localGet(slot).emit('i32.load', { offset: JOB.count }).i32Const(ENTRY_BYTES).emit('i32.mul').emit('i32.add').localSet(last)
   f.localGet(slot).emit('i32.load', { offset: JOB.scratch })
   f.localGet(slot).emit('i32.load', { offset: JOB.scratchStride }).localGet(thread).emit('i32.mul').emit('i32.add').localSet(scratch)
-  f.block((out) => f.loop((next) => {
-    f.localGet(entry).localGet(last).emit('i32.eq').brIf(out)
-    f.localGet(entry).emit('i32.load', { offset: ENTRY.barrier }).if(() => f.localGet(threads).call(barrier))
-    f.localGet(slot).emit('i32.atomic.load', { offset: JOB.failed }).emit('i32.eqz')
-    f.if(() => f.localGet(entry).localGet(scratch).localGet(slot).localGet(threads).call(take))
-    f.localGet(entry).i32Const(ENTRY_BYTES).emit('i32.add').localSet(entry)
-    f.br(next)
-  }))
+  f.block((out) =>
+    f.loop((next) => {
+      f.localGet(entry).localGet(last).emit('i32.eq').brIf(out)
+      f.localGet(entry)
+        .emit('i32.load', { offset: ENTRY.barrier })
+        .if(() => f.localGet(threads).call(barrier))
+      f.localGet(slot).emit('i32.atomic.load', { offset: JOB.failed }).emit('i32.eqz')
+      f.if(() => f.localGet(entry).localGet(scratch).localGet(slot).localGet(threads).call(take))
+      f.localGet(entry).i32Const(ENTRY_BYTES).emit('i32.add').localSet(entry)
+      f.br(next)
+    }),
+  )
   f.localGet(threads).call(barrier)
 }
 
@@ -139,14 +187,24 @@ function writeServe(f: FunctionBody, { wait, job, tell }: Readonly<Record<'wait'
   const [thread, threads, number] = [f.param(0, 'thread'), f.param(1, 'threads'), f.local('i32', 'number')]
   f.loop((next) => {
     f.i32Const(CONTROL.posted).localGet(number).i32Const(IDLE_LOOKS).call(wait).emit('drop')
-    f.localGet(number).i32Const(RING.slots - 1).emit('i32.and').i32Const(RING.bytes).emit('i32.mul').i32Const(RING.at).emit('i32.add')
+    f.localGet(number)
+      .i32Const(RING.slots - 1)
+      .emit('i32.and')
+      .i32Const(RING.bytes)
+      .emit('i32.mul')
+      .i32Const(RING.at)
+      .emit('i32.add')
     f.localGet(thread).localGet(threads).call(job)
     f.localGet(number).i32Const(1).emit('i32.add').localSet(number)
-    f.localGet(thread).emit('i32.eqz').if(() => {
-      f.i32Const(CONTROL.done).localGet(number).emit('i32.atomic.store')
-      f.i32Const(CONTROL.done).i32Const(EVERYONE).emit('memory.atomic.notify').emit('drop')
-      f.i32Const(CONTROL.tell).emit('i32.load').if(() => f.call(tell))
-    })
+    f.localGet(thread)
+      .emit('i32.eqz')
+      .if(() => {
+        f.i32Const(CONTROL.done).localGet(number).emit('i32.atomic.store')
+        f.i32Const(CONTROL.done).i32Const(EVERYONE).emit('memory.atomic.notify').emit('drop')
+        f.i32Const(CONTROL.tell)
+          .emit('i32.load')
+          .if(() => f.call(tell))
+      })
     f.br(next)
   })
 }

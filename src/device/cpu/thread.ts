@@ -78,11 +78,18 @@ async function startInNode(start: ThreadStart, events: ThreadEvents): Promise<Th
   const worker = new Worker(IN_NODE, { eval: true, workerData: start, execArgv: [], name: `ingot cpu ${start.thread}` })
   let stopped = false
   worker.on('message', () => events.told())
-  worker.on('error', (error) => { if (!stopped) events.died(String(error)) })
-  worker.on('exit', (code) => { if (!stopped) events.died(`exit code ${code}`) })
+  worker.on('error', (error) => {
+    if (!stopped) events.died(String(error))
+  })
+  worker.on('exit', (code) => {
+    if (!stopped) events.died(`exit code ${code}`)
+  })
   worker.unref()
   return {
-    hold: (busy) => { if (busy) worker.ref(); else worker.unref() },
+    hold: (busy) => {
+      if (busy) worker.ref()
+      else worker.unref()
+    },
     stop: async () => {
       stopped = true
       await worker.terminate()

@@ -20,7 +20,7 @@ const STREAMS = 4
 
 /** With the features of the engine, unless others are given; `heap`: memory that is there already. */
 export async function openWasm(threads: number, { features, heap }: { features?: WasmFeatures; heap?: Heap } = {}): Promise<WasmRuntime> {
-  const found = features ?? await detectWasm()
+  const found = features ?? (await detectWasm())
   if (!found.simd || !found.bulk) throw new IngotError('device-unavailable', 'the engine has no WebAssembly SIMD', { op: 'cpu' })
   return new WasmRuntime(found, found.threads ? threads : 0, heap)
 }
@@ -52,13 +52,25 @@ export class WasmRuntime implements Runtime<Plan> {
     this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes, streams: STREAMS })
   }
 
-  get pending(): number { return this.#executor.pending }
+  get pending(): number {
+    return this.#executor.pending
+  }
 
-  alloc(bytes: number, op: string): number { return this.#heap.alloc(bytes, op) }
-  free(place: number): void { this.#heap.free(place) }
-  read(place: number, bytes: number): Uint8Array { return this.#heap.copy(place, bytes) }
-  write(place: number, bytes: Uint8Array): void { this.#heap.bytes.set(bytes, place) }
-  map(): Promise<undefined> { return Promise.resolve(undefined) }
+  alloc(bytes: number, op: string): number {
+    return this.#heap.alloc(bytes, op)
+  }
+  free(place: number): void {
+    this.#heap.free(place)
+  }
+  read(place: number, bytes: number): Uint8Array {
+    return this.#heap.copy(place, bytes)
+  }
+  write(place: number, bytes: Uint8Array): void {
+    this.#heap.bytes.set(bytes, place)
+  }
+  map(): Promise<undefined> {
+    return Promise.resolve(undefined)
+  }
 
   /** The module is compiled here once; threads that load the same bytes share the engine's code. */
   async compile(kernel: Kernel, key: string): Promise<CpuProgram> {
@@ -71,8 +83,13 @@ export class WasmRuntime implements Runtime<Plan> {
       throw new IngotError('compile-failed', `the engine refuses the module: ${(cause as Error).message}`, { op: kernel.name, cause })
     }
     return {
-      kernel, key, number: this.#programs++, code: this.#place(bytes), codeBytes: bytes.length,
-      tables: tables.length === 0 ? 0 : this.#place(tables), scratchBytes,
+      kernel,
+      key,
+      number: this.#programs++,
+      code: this.#place(bytes),
+      codeBytes: bytes.length,
+      tables: tables.length === 0 ? 0 : this.#place(tables),
+      scratchBytes,
     }
   }
 
@@ -87,9 +104,13 @@ export class WasmRuntime implements Runtime<Plan> {
     return done
   }
 
-  release({ block }: Plan): void { this.#heap.free(block) }
+  release({ block }: Plan): void {
+    this.#heap.free(block)
+  }
 
-  close(): Promise<void> { return this.#executor.close() }
+  close(): Promise<void> {
+    return this.#executor.close()
+  }
 
   #place(bytes: Uint8Array): number {
     const at = this.#heap.alloc(bytes.length, 'compile')

@@ -44,7 +44,8 @@ export class Encoding {
       this.#ids[index] = region?.id ?? 0n
       this.#offsets[index] = BigInt(offset)
     })
-    if (buffers.length > 0) messages['setBuffers:offsets:withRange:'](encoder, this.#ids, this.#offsets, { location: 0, length: buffers.length })
+    if (buffers.length > 0)
+      messages['setBuffers:offsets:withRange:'](encoder, this.#ids, this.#offsets, { location: 0, length: buffers.length })
     if (program.uniforms !== undefined) messages['setBytes:length:atIndex:'](encoder, uniforms, uniforms.length, program.uniforms)
     messages['dispatchThreadgroups:threadsPerThreadgroup:'](encoder, grid, program.workgroup)
   }

@@ -11,8 +11,15 @@ export type Address = bigint
 /** `size` is MTLSize (three u64), `range` NSRange (two); both go by value. */
 export type CType = 'void' | 'pointer' | 'text' | 'u8' | 'i32' | 'u64' | 'i64' | 'bool' | 'f64' | 'size' | 'range'
 
-export interface Size { readonly width: number; readonly height: number; readonly depth: number }
-export interface Span { readonly location: number; readonly length: number }
+export interface Size {
+  readonly width: number
+  readonly height: number
+  readonly depth: number
+}
+export interface Span {
+  readonly location: number
+  readonly length: number
+}
 
 /** What an argument of a type can be. Arrays are passed by address and must not move while they are used. */
 export interface ToC {
@@ -93,7 +100,15 @@ async function importKoffi(): Promise<Koffi> {
 
 function overKoffi(koffi: Koffi): Ffi {
   const types: Readonly<Record<CType, KoffiType>> = {
-    void: 'void', pointer: 'void *', text: 'str', u8: 'uint8', i32: 'int32', u64: 'uint64', i64: 'int64', bool: 'bool', f64: 'double',
+    void: 'void',
+    pointer: 'void *',
+    text: 'str',
+    u8: 'uint8',
+    i32: 'int32',
+    u64: 'uint64',
+    i64: 'int64',
+    bool: 'bool',
+    f64: 'double',
     size: koffi.struct({ width: 'uint64', height: 'uint64', depth: 'uint64' }),
     range: koffi.struct({ location: 'uint64', length: 'uint64' }),
   }
@@ -102,7 +117,11 @@ function overKoffi(koffi: Koffi): Ffi {
       const library = koffi.load(path)
       return {
         declare<const A extends readonly CType[], R extends CType>(name: string, args: A, returns: R): Foreign<A, R> {
-          const call = library.func(name, types[returns], args.map((type) => types[type]))
+          const call = library.func(
+            name,
+            types[returns],
+            args.map((type) => types[type]),
+          )
           return Object.assign(call, { later: onAnotherThread<A, R>(call) })
         },
       }
@@ -112,7 +131,10 @@ function overKoffi(koffi: Koffi): Ffi {
 }
 
 function onAnotherThread<A extends readonly CType[], R extends CType>(call: KoffiFunction): Foreign<A, R>['later'] {
-  return (...given) => new Promise((resolve, reject) => {
-    call.async(...given, (error: unknown, result: FromC[R]) => (error === null || error === undefined ? resolve(result) : reject(error as Error)))
-  })
+  return (...given) =>
+    new Promise((resolve, reject) => {
+      call.async(...given, (error: unknown, result: FromC[R]) =>
+        error === null || error === undefined ? resolve(result) : reject(error as Error),
+      )
+    })
 }

@@ -10,7 +10,9 @@ import type { Launch, Lowered } from './launch.ts'
 import type { Region, Regions } from './region.ts'
 
 /** Consecutive commands of the buffer, or one launch that is encoded anew. */
-type Step = { readonly kind: 'execute'; readonly from: number; count: number; readonly waits: boolean } | { readonly kind: 'launch'; readonly launch: Launch }
+type Step =
+  | { readonly kind: 'execute'; readonly from: number; count: number; readonly waits: boolean }
+  | { readonly kind: 'launch'; readonly launch: Launch }
 
 export interface Replay {
   readonly commands: Owned
@@ -52,11 +54,21 @@ export function prepareReplay(objc: Objc, device: Id, regions: Regions, { launch
     objc.release(commands) // without memory for constants it is encoded each time
     return undefined
   }
-  const written = new Set(fixed.flatMap(({ program, buffers }) => buffers.flatMap(({ region }, index) => (program.writes[index] === true && region !== undefined ? [region.id] : []))))
-  const all = new Set([...fixed.flatMap(({ buffers }) => buffers.flatMap(({ region }) => (region === undefined ? [] : [region.id]))), ...(constants === undefined ? [] : [constants.id])])
+  const written = new Set(
+    fixed.flatMap(({ program, buffers }) =>
+      buffers.flatMap(({ region }, index) => (program.writes[index] === true && region !== undefined ? [region.id] : [])),
+    ),
+  )
+  const all = new Set([
+    ...fixed.flatMap(({ buffers }) => buffers.flatMap(({ region }) => (region === undefined ? [] : [region.id]))),
+    ...(constants === undefined ? [] : [constants.id]),
+  ])
   return {
-    commands, constants, steps: stepsOf(launches),
-    reads: BigUint64Array.from([...all].filter((id) => !written.has(id))), writes: BigUint64Array.from(written),
+    commands,
+    constants,
+    steps: stepsOf(launches),
+    reads: BigUint64Array.from([...all].filter((id) => !written.has(id))),
+    writes: BigUint64Array.from(written),
     touched: options.touches ? [...new Set(fixed.map(({ program }) => program.pipeline))] : [],
   }
 }
@@ -116,14 +128,21 @@ function createConstants(regions: Regions, launches: readonly Launch[]): Region 
   return region
 }
 
-function writeCommands(objc: Objc, commands: Id, launches: readonly Launch[], constants: Region | undefined, { concurrent }: ReplayOptions): void {
+function writeCommands(
+  objc: Objc,
+  commands: Id,
+  launches: readonly Launch[],
+  constants: Region | undefined,
+  { concurrent }: ReplayOptions,
+): void {
   const { MTLIndirectCommandBuffer, MTLIndirectComputeCommand: messages } = objc.messages
   let at = 0
   launches.forEach(({ program, buffers, uniforms, grid, waits }, index) => {
     const command = required(MTLIndirectCommandBuffer['indirectComputeCommandAtIndex:'](commands, index), 'an indirect command')
     messages['setComputePipelineState:'](command, program.pipeline)
     buffers.forEach(({ region, offset }, slot) => messages['setKernelBuffer:offset:atIndex:'](command, region?.id ?? null, offset, slot))
-    if (program.uniforms !== undefined && constants !== undefined) messages['setKernelBuffer:offset:atIndex:'](command, constants.id, at, program.uniforms)
+    if (program.uniforms !== undefined && constants !== undefined)
+      messages['setKernelBuffer:offset:atIndex:'](command, constants.id, at, program.uniforms)
     at += slotOf(uniforms)
     messages['concurrentDispatchThreadgroups:threadsPerThreadgroup:'](command, grid, program.workgroup)
     if (waits || !concurrent) messages.setBarrier(command)

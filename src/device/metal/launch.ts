@@ -17,7 +17,11 @@ export interface MetalMemory {
 }
 
 /** A range that a kernel sees. Without a region it lies in the buffer that brings bytes back. */
-export interface Part { readonly region: Region | undefined; readonly offset: number; readonly bytes: number }
+export interface Part {
+  readonly region: Region | undefined
+  readonly offset: number
+  readonly bytes: number
+}
 
 export interface Launch {
   readonly program: MetalProgram
@@ -40,7 +44,10 @@ export interface Lowered {
   readonly regions: readonly Region[]
 }
 
-export interface Transfers { readonly copy: MetalProgram; readonly fill: MetalProgram }
+export interface Transfers {
+  readonly copy: MetalProgram
+  readonly fill: MetalProgram
+}
 
 const READ_ALIGNMENT = 16
 
@@ -51,7 +58,12 @@ export function lower(commands: readonly Checked<MetalMemory>[], { copy, fill }:
   const hazards = new Hazards()
   let dispatches = 0
   let readBytes = 0
-  const add = (program: MetalProgram, buffers: readonly Part[], uniforms: Uint8Array, [width, height, depth]: readonly [number, number, number]): void => {
+  const add = (
+    program: MetalProgram,
+    buffers: readonly Part[],
+    uniforms: Uint8Array,
+    [width, height, depth]: readonly [number, number, number],
+  ): void => {
     if (width * height * depth === 0) return
     const spans = (written: boolean) => buffers.filter((_, index) => program.writes[index] === written).flatMap(spanOf)
     for (const { region } of buffers) if (region !== undefined) regions.add(region)

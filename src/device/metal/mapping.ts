@@ -66,7 +66,8 @@ export class Mappings {
     const file = await this.#enter(path)
     if (file === undefined) return undefined
     try {
-      if (offset + bytes > file.size) throw new IngotError('bad-file', 'the file ends before the range', { op: path, got: `${file.size} bytes`, wanted: offset + bytes })
+      if (offset + bytes > file.size)
+        throw new IngotError('bad-file', 'the file ends before the range', { op: path, got: `${file.size} bytes`, wanted: offset + bytes })
       const window = this.#window(file, offset, bytes)
       if (window !== undefined) return { region: window.region, base: offset - window.start, release: () => this.#leave(path, file) }
       this.#leave(path, file)
@@ -112,7 +113,10 @@ export class Mappings {
     if (known !== undefined) return known
     const opening = this.#mapFile(path)
     this.#files.set(path, opening)
-    opening.then((file) => file ?? this.#files.delete(path), () => this.#files.delete(path))
+    opening.then(
+      (file) => file ?? this.#files.delete(path),
+      () => this.#files.delete(path),
+    )
     return opening
   }
 

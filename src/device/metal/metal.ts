@@ -8,7 +8,16 @@ import type { Caps } from '../../base/caps.ts'
 import { IngotError, isIngotError } from '../../base/error.ts'
 import type { Kernel } from '../../ir/kernel.ts'
 import { checkCommands, checkKernel, checkSize, checkTransfer, checkWritable } from '../check.ts'
-import { type BufferHandle, type ByteRange, type Command, type Device, type Program, type Recording, type Stats, emptyStats } from '../device.ts'
+import {
+  type BufferHandle,
+  type ByteRange,
+  type Command,
+  type Device,
+  type Program,
+  type Recording,
+  type Stats,
+  emptyStats,
+} from '../device.ts'
 import type { DeviceFactory } from '../factory.ts'
 import { CheckedRecording } from '../recording.ts'
 import { BufferTable } from '../table.ts'
@@ -103,15 +112,20 @@ export class MetalDevice implements Device {
     this.#mappings = new Mappings(metal.ffi, this.#regions, gpu.bufferBytes)
     this.#staging = new Staging(this.#regions)
     this.stats = countingStats(metal, this.#queue)
-    const table = new BufferTable<MetalMemory>({
-      create: (bytes) => ({ region: this.#regions.create(bytes), base: 0 }),
-      destroy: ({ region, mapped }) => (mapped === undefined ? this.#regions.retire(region) : mapped.release()),
-    }, this.stats)
+    const table = new BufferTable<MetalMemory>(
+      {
+        create: (bytes) => ({ region: this.#regions.create(bytes), base: 0 }),
+        destroy: ({ region, mapped }) => (mapped === undefined ? this.#regions.retire(region) : mapped.release()),
+      },
+      this.stats,
+    )
     this.#table = table
     this.#pipelines = new Pipelines(objc, id, this.caps, { indirect: this.#canReplay(), system: gpu.system })
     this.#ground = {
       caps: this.caps,
-      get frees() { return table.frees },
+      get frees() {
+        return table.frees
+      },
       get: (handle: BufferHandle, op: string) => table.get(handle, op),
       owns: (program: Program) => this.#programs.has(program),
     }
@@ -184,14 +198,19 @@ export class MetalDevice implements Device {
 
   record(commands: readonly Command[]): Recording {
     this.#usable('record')
-    return new CheckedRecording<MetalMemory, Kept>(commands, this.#ground, (checked) => {
-      const lowered = this.#lower(checked)
-      const options = { concurrent: this.#settings.concurrent, touches: !this.#gpu.apple9 && !this.#gpu.software }
-      const replay = this.#canReplay() ? prepareReplay(this.#metal.objc, this.#id, this.#regions, lowered, options) : undefined
-      const kept = { lowered, replay, lastUse: 0 }
-      this.#recordings.add(kept)
-      return kept
-    }, (kept) => this.#discard(kept))
+    return new CheckedRecording<MetalMemory, Kept>(
+      commands,
+      this.#ground,
+      (checked) => {
+        const lowered = this.#lower(checked)
+        const options = { concurrent: this.#settings.concurrent, touches: !this.#gpu.apple9 && !this.#gpu.software }
+        const replay = this.#canReplay() ? prepareReplay(this.#metal.objc, this.#id, this.#regions, lowered, options) : undefined
+        const kept = { lowered, replay, lastUse: 0 }
+        this.#recordings.add(kept)
+        return kept
+      },
+      (kept) => this.#discard(kept),
+    )
   }
 
   async submit(work: readonly Command[] | Recording): Promise<Uint8Array[]> {
@@ -265,7 +284,12 @@ export class MetalDevice implements Device {
         const length = Math.min(PIECE, range.bytes - at)
         const piece = await range.read(at, length)
         this.#usable('load')
-        if (piece.length !== length) throw new IngotError('bad-file', 'the source gave too few bytes', { op: path ?? 'load', got: `${piece.length} at ${at}`, wanted: length })
+        if (piece.length !== length)
+          throw new IngotError('bad-file', 'the source gave too few bytes', {
+            op: path ?? 'load',
+            got: `${piece.length} at ${at}`,
+            wanted: length,
+          })
         this.#regions.bytesOf(region, at, length).set(piece)
       }
     } catch (error) {
@@ -280,9 +304,18 @@ export class MetalDevice implements Device {
     const from = this.#staging.take(bytes.length)
     this.#regions.bytesOf(from, 0, bytes.length).set(bytes)
     const { copy } = this.#transfers as Transfers
-    const buffers = [{ region: from, offset: 0, bytes: bytes.length }, { region: to, offset, bytes: bytes.length }]
+    const buffers = [
+      { region: from, offset: 0, bytes: bytes.length },
+      { region: to, offset, bytes: bytes.length },
+    ]
     // One after another: two of them may touch the same bytes.
-    const launch = { program: copy, buffers, uniforms: copyUniforms(bytes.length), grid: { width: groupsFor(bytes.length), height: 1, depth: 1 }, waits: true }
+    const launch = {
+      program: copy,
+      buffers,
+      uniforms: copyUniforms(bytes.length),
+      grid: { width: groupsFor(bytes.length), height: 1, depth: 1 },
+      waits: true,
+    }
     this.#ahead.push({ launch, from, to })
     to.lastUse = from.lastUse = this.#queue.clock.committed + 1
   }
@@ -296,13 +329,25 @@ export class MetalDevice implements Device {
     const ahead = this.#ahead
     this.#ahead = []
     this.#residency?.settle()
-    const done = this.#commit(ahead.map(({ launch }) => launch), launches, replay, reader)
+    const done = this.#commit(
+      ahead.map(({ launch }) => launch),
+      launches,
+      replay,
+      reader,
+    )
     const { committed } = this.#queue.clock
     for (const region of regions) region.lastUse = committed
     for (const { from, to } of ahead) from.lastUse = to.lastUse = committed
     if (reader !== undefined) reader.lastUse = committed
     if (replay?.constants !== undefined) replay.constants.lastUse = committed
-    return this.#track(this.#finish(done, lowered, reader, ahead.map(({ from }) => from)))
+    return this.#track(
+      this.#finish(
+        done,
+        lowered,
+        reader,
+        ahead.map(({ from }) => from),
+      ),
+    )
   }
 
   /** One command buffer, or one for each launch when they are to be timed. */
@@ -315,7 +360,13 @@ export class MetalDevice implements Device {
     }
   }
 
-  #encode(encoder: Id, ahead: readonly Launch[], launches: readonly Launch[], replay: Replay | undefined, reader: Region | undefined): void {
+  #encode(
+    encoder: Id,
+    ahead: readonly Launch[],
+    launches: readonly Launch[],
+    replay: Replay | undefined,
+    reader: Region | undefined,
+  ): void {
     const encoding = new Encoding(this.#metal.objc, encoder, reader, this.#settings.concurrent)
     for (const launch of ahead) encoding.launch(launch)
     if (ahead.length > 0) encoding.barrier()
@@ -333,7 +384,9 @@ export class MetalDevice implements Device {
   async #finish(done: Promise<unknown>, { reads }: Lowered, reader: Region | undefined, staged: readonly Region[]): Promise<Uint8Array[]> {
     try {
       await done
-      const got = reads.map(({ at, bytes }) => (reader === undefined ? new Uint8Array(0) : this.#regions.bytesOf(reader, at, bytes).slice()))
+      const got = reads.map(({ at, bytes }) =>
+        reader === undefined ? new Uint8Array(0) : this.#regions.bytesOf(reader, at, bytes).slice(),
+      )
       this.stats.bytesRead += reads.reduce((sum, { bytes }) => sum + bytes, 0)
       return got
     } catch (error) {
@@ -354,7 +407,9 @@ export class MetalDevice implements Device {
 
   #track<T>(promise: Promise<T>): Promise<T> {
     this.#running.add(promise)
-    const forget = (): void => { this.#running.delete(promise) }
+    const forget = (): void => {
+      this.#running.delete(promise)
+    }
     promise.then(forget, forget)
     return promise
   }

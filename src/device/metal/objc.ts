@@ -23,7 +23,9 @@ export interface Message<S extends Signature> {
   later(...args: [...Receiver<S>, ...Arguments<S['args']>]): Promise<Result<S>>
 }
 type Table = typeof SELECTORS
-export type Messages = { readonly [C in ClassName]: { readonly [S in keyof Table[C]]: Table[C][S] extends Signature ? Message<Table[C][S]> : never } }
+export type Messages = {
+  readonly [C in ClassName]: { readonly [S in keyof Table[C]]: Table[C][S] extends Signature ? Message<Table[C][S]> : never }
+}
 
 const UTF8 = 4
 const encoder = new TextEncoder()
@@ -49,13 +51,17 @@ export class Objc {
     this.#pop = library.declare('objc_autoreleasePoolPop', ['pointer'], 'void')
     this.#retain = library.declare('objc_retain', ['pointer'], 'pointer')
     this.#release = library.declare('objc_release', ['pointer'], 'void')
-    const classes = Object.entries(SELECTORS).map(([name, selectors]) =>
-      [name, Object.fromEntries(Object.entries(selectors).map(([selector, signature]) => [selector, this.#prepare(name, selector, signature)]))])
+    const classes = Object.entries(SELECTORS).map(([name, selectors]) => [
+      name,
+      Object.fromEntries(Object.entries(selectors).map(([selector, signature]) => [selector, this.#prepare(name, selector, signature)])),
+    ])
     this.messages = Object.fromEntries(classes) as Messages
   }
 
   /** Messages sent since the process started, by all devices. */
-  get sent(): number { return this.#sent.count }
+  get sent(): number {
+    return this.#sent.count
+  }
 
   /** Runs `work` inside an autorelease pool; it must not be asynchronous. */
   pooled<T>(work: () => T): T {
@@ -94,7 +100,7 @@ export class Objc {
 
   /** The text of an NSString; inside a pool. */
   text(string: Id | null): string {
-    return string === null ? '' : this.messages.NSString.UTF8String(string) ?? ''
+    return string === null ? '' : (this.messages.NSString.UTF8String(string) ?? '')
   }
 
   /** What an NSError says; inside a pool. */
@@ -116,15 +122,18 @@ export class Objc {
     const number = this.#selector(selector)
     const sent = this.#sent
     if (!onClass) {
-      return Object.assign((receiver: Id, ...given: never[]) => {
-        sent.count++
-        return call(receiver, number, ...given)
-      }, {
-        later: (receiver: Id, ...given: never[]) => {
+      return Object.assign(
+        (receiver: Id, ...given: never[]) => {
           sent.count++
-          return call.later(receiver, number, ...given)
+          return call(receiver, number, ...given)
         },
-      })
+        {
+          later: (receiver: Id, ...given: never[]) => {
+            sent.count++
+            return call.later(receiver, number, ...given)
+          },
+        },
+      )
     }
     return (...given: never[]) => {
       sent.count++

@@ -79,7 +79,10 @@ export class Pipelines {
   }
 
   async #queue<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running >= AT_ONCE) await new Promise<void>((resolve) => { this.#waiting.push(resolve) })
+    if (this.#running >= AT_ONCE)
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve)
+      })
     this.#running++
     try {
       return await work()
@@ -97,9 +100,18 @@ export class Pipelines {
       this.#made.push(pipeline)
       const { maxTotalThreadsPerThreadgroup, threadExecutionWidth } = objc.messages.MTLComputePipelineState
       const [most, width] = [maxTotalThreadsPerThreadgroup(pipeline), threadExecutionWidth(pipeline)]
-      if (lanesOf(kernel) > most) throw new IngotError('too-large', 'too many lanes for the registers this kernel needs', { op: kernel.name, got: lanesOf(kernel), wanted: `at most ${most}` })
+      if (lanesOf(kernel) > most)
+        throw new IngotError('too-large', 'too many lanes for the registers this kernel needs', {
+          op: kernel.name,
+          got: lanesOf(kernel),
+          wanted: `at most ${most}`,
+        })
       if (this.#caps.subgroup !== 0 && width !== this.#caps.subgroup) {
-        throw new IngotError('unsupported', 'simdgroups of an unexpected size', { op: kernel.name, got: width, wanted: this.#caps.subgroup })
+        throw new IngotError('unsupported', 'simdgroups of an unexpected size', {
+          op: kernel.name,
+          got: width,
+          wanted: this.#caps.subgroup,
+        })
       }
       return pipeline
     } finally {
@@ -139,7 +151,10 @@ export class Pipelines {
       return objc.pooled(() => {
         const error = new BigUint64Array(1)
         const why = (): string => objc.describe(error[0] || null)
-        return make(this.#device, descriptor, 0, null, error) ?? raise(new IngotError('compile-failed', `no pipeline: ${why()}`, { op: kernel.name }))
+        return (
+          make(this.#device, descriptor, 0, null, error) ??
+          raise(new IngotError('compile-failed', `no pipeline: ${why()}`, { op: kernel.name }))
+        )
       })
     } finally {
       objc.release(descriptor)
@@ -183,7 +198,11 @@ function languageVersion(system: string): number {
 function programOf(kernel: Kernel, key: string, pipeline: Id, [width, height, depth]: Kernel['workgroup']): MetalProgram {
   const buffers = buffersOf(kernel)
   return {
-    kernel, key, pipeline, workgroup: { width, height, depth }, writes: buffers.map(({ role }) => role !== 'read'),
+    kernel,
+    key,
+    pipeline,
+    workgroup: { width, height, depth },
+    writes: buffers.map(({ role }) => role !== 'read'),
     uniforms: uniformsOf(kernel).length === 0 ? undefined : buffers.length,
   }
 }
@@ -191,7 +210,8 @@ function programOf(kernel: Kernel, key: string, pipeline: Id, [width, height, de
 /** What the compiler said first, with the line it said it of. */
 function explain(kernel: Kernel, text: string, said: string): IngotError {
   const [, at, message] = /program_source:(\d+):\d+: error: (.*)/.exec(said) ?? []
-  if (at === undefined) return new IngotError('compile-failed', said === '' ? 'Metal gave no library and no reason' : said, { op: kernel.name })
+  if (at === undefined)
+    return new IngotError('compile-failed', said === '' ? 'Metal gave no library and no reason' : said, { op: kernel.name })
   const line = text.split('\n')[Number(at) - 1]?.trim() ?? ''
   return new IngotError('compile-failed', `MSL line ${at}: ${message}\n  ${line}`, { op: kernel.name })
 }

@@ -30,6 +30,13 @@ export function describeProfile(rows: readonly ProfileRow[]): string {
   return [
     line('kernel', 'calls', 'total ms', 'each us', 'share'),
     ...rows.map(({ name, calls, seconds }) =>
-      line(name, String(calls), (seconds * 1e3).toFixed(2), ((seconds * 1e6) / calls).toFixed(1), `${((100 * seconds) / (total || 1)).toFixed(1)} %`)),
+      line(
+        name,
+        String(calls),
+        (seconds * 1e3).toFixed(2),
+        ((seconds * 1e6) / calls).toFixed(1),
+        `${((100 * seconds) / (total || 1)).toFixed(1)} %`,
+      ),
+    ),
   ].join('\n')
 }

@@ -39,7 +39,9 @@ export class CommandQueue {
   }
 
   /** Seconds the GPU has worked. */
-  get seconds(): number { return this.#seconds }
+  get seconds(): number {
+    return this.#seconds
+  }
 
   /** Commits one command buffer with what `encode` puts into its encoder; resolves, when it is done, with its GPU seconds. */
   submit(encode: (encoder: Id) => void): Promise<number> {

@@ -60,7 +60,9 @@ export class Regions {
   }
 
   /** Bytes that count against the working set. */
-  get bytes(): number { return this.#bytes }
+  get bytes(): number {
+    return this.#bytes
+  }
 
   /** New memory; contents undefined. Throws `out-of-memory`. */
   create(bytes: number, op = 'alloc'): Region {
@@ -75,7 +77,13 @@ export class Regions {
   /** Memory that is somebody else's, whole pages of it; `after` is called when Metal has let go of it. */
   wrap(address: Address, bytes: number, op: string, after?: () => void): Region {
     const { messages } = this.#metal.objc
-    const id = messages.MTLDevice['newBufferWithBytesNoCopy:length:options:deallocator:'](this.#device, address, bytes, SHARED_STORAGE, null)
+    const id = messages.MTLDevice['newBufferWithBytesNoCopy:length:options:deallocator:'](
+      this.#device,
+      address,
+      bytes,
+      SHARED_STORAGE,
+      null,
+    )
     if (id === null) throw this.#refuse(op, bytes, 'Metal cannot use the mapped file')
     return this.#enter(id, address, bytes, 0, after)
   }
@@ -141,7 +149,10 @@ export class Regions {
   #refuse(op: string, bytes: number, why: string): IngotError {
     const most = Math.floor(this.#gpu.workingBytes * SHARE)
     return new IngotError('out-of-memory', why, {
-      op, got: `${bytes} bytes besides ${this.#bytes}`, wanted: `at most ${most} in all`, hint: 'take a smaller model or context, or close other programs',
+      op,
+      got: `${bytes} bytes besides ${this.#bytes}`,
+      wanted: `at most ${most} in all`,
+      hint: 'take a smaller model or context, or close other programs',
     })
   }
 }

@@ -20,7 +20,9 @@ export class Residency {
     if (!objc.responds(device, 'newResidencySetWithDescriptor:error:')) return undefined
     const { MTLDevice, MTLResidencySetDescriptor, MTLCommandQueue } = objc.messages
     const descriptor = required(MTLResidencySetDescriptor.new(), 'a residency set descriptor')
-    const set = objc.pooled(() => objc.using(descriptor, 'a descriptor', () => MTLDevice['newResidencySetWithDescriptor:error:'](device, descriptor, null)))
+    const set = objc.pooled(() =>
+      objc.using(descriptor, 'a descriptor', () => MTLDevice['newResidencySetWithDescriptor:error:'](device, descriptor, null)),
+    )
     if (set === null) return undefined
     MTLCommandQueue['addResidencySet:'](queue, set)
     return new Residency(objc, queue, set)

@@ -16,7 +16,10 @@ export interface Signature {
 }
 
 /** Sent to an object; the result is borrowed. */
-function gives<const R extends CType, const A extends readonly CType[]>(returns: R, ...args: A): { args: A; returns: R; owned: false; onClass: false } {
+function gives<const R extends CType, const A extends readonly CType[]>(
+  returns: R,
+  ...args: A
+): { args: A; returns: R; owned: false; onClass: false } {
   return { args, returns, owned: false, onClass: false }
 }
 /** Sent to an object; no result. */
@@ -113,7 +116,8 @@ export const SELECTORS = {
     setBarrier: takes(),
   },
   MTLResidencySetDescriptor: { new: created }, // macOS 15
-  MTLResidencySet: { // macOS 15
+  MTLResidencySet: {
+    // macOS 15
     'addAllocation:': takes('pointer'),
     'removeAllocation:': takes('pointer'),
     removeAllAllocations: takes(),

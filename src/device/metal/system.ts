@@ -56,7 +56,7 @@ const opened = new Map<string, Metal>()
 export async function openMetal({ software }: MetalSettings): Promise<Metal> {
   const platform = (globalThis as { process?: { platform?: string } }).process?.platform
   if (software === undefined && platform !== 'darwin') {
-    throw unavailable(`Metal needs macOS, and this is ${platform ?? 'a browser'}`, "INGOT_SOFT_METAL=1 runs it in software, for tests")
+    throw unavailable(`Metal needs macOS, and this is ${platform ?? 'a browser'}`, 'INGOT_SOFT_METAL=1 runs it in software, for tests')
   }
   const known = opened.get(software ?? '')
   if (known !== undefined) return known
@@ -73,7 +73,11 @@ export async function openMetal({ software }: MetalSettings): Promise<Metal> {
     return metal
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
-    throw unavailable(`Metal does not load: ${why}`, software === undefined ? 'is this a Mac with macOS 13 or newer?' : 'build it: node scripts/build-soft-metal.js', cause)
+    throw unavailable(
+      `Metal does not load: ${why}`,
+      software === undefined ? 'is this a Mac with macOS 13 or newer?' : 'build it: node scripts/build-soft-metal.js',
+      cause,
+    )
   }
 }
 
@@ -81,10 +85,12 @@ export async function openMetal({ software }: MetalSettings): Promise<Metal> {
 function firstOf(objc: Objc, devices: Owned | null): Owned | null {
   if (devices === null) return null
   const { NSArray } = objc.messages
-  return objc.using(devices, 'an array', () => objc.pooled(() => {
-    const first = NSArray.count(devices) > 0 ? NSArray['objectAtIndex:'](devices, 0) : null
-    return first === null ? null : objc.retain(first)
-  }))
+  return objc.using(devices, 'an array', () =>
+    objc.pooled(() => {
+      const first = NSArray.count(devices) > 0 ? NSArray['objectAtIndex:'](devices, 0) : null
+      return first === null ? null : objc.retain(first)
+    }),
+  )
 }
 
 /** The GPU, owned; throws `device-unavailable` with the reason. */
@@ -131,15 +137,27 @@ export function describeGpu({ objc }: Metal, device: Owned, { software }: MetalS
 /** GPUs before the M1 get the forms without subgroups: the size of their simdgroups is not fixed. */
 export function capsOf({ apple7, bufferBytes, sharedBytes }: Gpu, { tiles }: MetalSettings): Caps {
   return {
-    lanes: MOST_LANES, subgroup: apple7 ? SUBGROUP : 0, tiles: apple7 && tiles, f16: true, width: 4, dot: false, parallel: PARALLEL, sharedBytes,
-    bufferBytes, bindingBytes: bufferBytes, bindings: BINDINGS, grid: MOST_GROUPS, alignment: ALIGNMENT,
+    lanes: MOST_LANES,
+    subgroup: apple7 ? SUBGROUP : 0,
+    tiles: apple7 && tiles,
+    f16: true,
+    width: 4,
+    dot: false,
+    parallel: PARALLEL,
+    sharedBytes,
+    bufferBytes,
+    bindingBytes: bufferBytes,
+    bindings: BINDINGS,
+    grid: MOST_GROUPS,
+    alignment: ALIGNMENT,
   }
 }
 
 /** `Apple M2 Max, macOS Version 15.3 (Build 24D60)`; what is not the real thing says so. */
 export function detailOf({ name, system, software, apple7, virtual }: Gpu): string {
   const notes = [
-    ...(software ? ['software (soft-metal)'] : []), ...(virtual ? ['virtual machine: no indirect replay'] : []),
+    ...(software ? ['software (soft-metal)'] : []),
+    ...(virtual ? ['virtual machine: no indirect replay'] : []),
     ...(apple7 ? [] : ['older than the M1: no subgroups, no matrix tiles']),
   ]
   return [name, ...(software ? [] : [`macOS ${system}`]), ...notes].join(', ')

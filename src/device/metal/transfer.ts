@@ -9,23 +9,31 @@ const LANES = 256
 const EACH = 4
 
 /** y[i] = x[i] for i < n */
-export const COPY_WORDS: Kernel = kernel('copy_words', {
-  params: { x: buffer('u32', 'read'), y: buffer('u32', 'write'), n: uniform('u32') },
-  workgroup: [LANES],
-}, (p, k) => {
-  const first = k.let('first', k.workgroupId.x.mul(LANES * EACH).add(k.lane))
-  // Lanes side by side move words side by side.
-  k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.x.at(i)))
-})
+export const COPY_WORDS: Kernel = kernel(
+  'copy_words',
+  {
+    params: { x: buffer('u32', 'read'), y: buffer('u32', 'write'), n: uniform('u32') },
+    workgroup: [LANES],
+  },
+  (p, k) => {
+    const first = k.let('first', k.workgroupId.x.mul(LANES * EACH).add(k.lane))
+    // Lanes side by side move words side by side.
+    k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.x.at(i)))
+  },
+)
 
 /** y[i] = value for i < n */
-export const FILL_WORDS: Kernel = kernel('fill_words', {
-  params: { y: buffer('u32', 'write'), n: uniform('u32'), value: uniform('u32') },
-  workgroup: [LANES],
-}, (p, k) => {
-  const first = k.let('first', k.workgroupId.x.mul(LANES * EACH).add(k.lane))
-  k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.value))
-})
+export const FILL_WORDS: Kernel = kernel(
+  'fill_words',
+  {
+    params: { y: buffer('u32', 'write'), n: uniform('u32'), value: uniform('u32') },
+    workgroup: [LANES],
+  },
+  (p, k) => {
+    const first = k.let('first', k.workgroupId.x.mul(LANES * EACH).add(k.lane))
+    k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.value))
+  },
+)
 
 /** Workgroups that move so many bytes. */
 export function groupsFor(bytes: number): number {

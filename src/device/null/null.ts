@@ -23,7 +23,9 @@ export function openNull(caps: Partial<Caps> = {}): Device {
     name: 'null',
     detail: 'never runs',
     caps: own,
-    compile: (kernel) => { for (const emit of [emitWgsl, emitMsl, emitC]) emit(kernel, own) },
+    compile: (kernel) => {
+      for (const emit of [emitWgsl, emitMsl, emitC]) emit(kernel, own)
+    },
     run: () => {},
   })
 }

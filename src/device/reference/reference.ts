@@ -53,8 +53,15 @@ export function openReference({ caps = {}, check = true }: ReferenceOptions = {}
 /** The inverse of packUniforms. */
 function unpackUniforms(kernel: Kernel, bytes: Uint8Array): Record<string, number> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return Object.fromEntries(uniformsOf(kernel).map(({ name, dtype }, field) => {
-    const value = dtype === 'f32' ? view.getFloat32(4 * field, true) : dtype === 'i32' ? view.getInt32(4 * field, true) : view.getUint32(4 * field, true)
-    return [name, value]
-  }))
+  return Object.fromEntries(
+    uniformsOf(kernel).map(({ name, dtype }, field) => {
+      const value =
+        dtype === 'f32'
+          ? view.getFloat32(4 * field, true)
+          : dtype === 'i32'
+            ? view.getInt32(4 * field, true)
+            : view.getUint32(4 * field, true)
+      return [name, value]
+    }),
+  )
 }

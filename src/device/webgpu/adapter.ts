@@ -7,8 +7,14 @@ import type { Probe } from '../factory.ts'
 
 /** Limits worth more than the default: whatever the adapter has is asked for. */
 const LIMITS = [
-  'maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize', 'maxComputeInvocationsPerWorkgroup',
-  'maxComputeWorkgroupSizeX', 'maxComputeWorkgroupSizeY', 'maxComputeWorkgroupSizeZ', 'maxStorageBuffersPerShaderStage',
+  'maxBufferSize',
+  'maxStorageBufferBindingSize',
+  'maxComputeWorkgroupStorageSize',
+  'maxComputeInvocationsPerWorkgroup',
+  'maxComputeWorkgroupSizeX',
+  'maxComputeWorkgroupSizeY',
+  'maxComputeWorkgroupSizeZ',
+  'maxStorageBuffersPerShaderStage',
 ] as const
 const FEATURES = ['subgroups', 'shader-f16', 'timestamp-query'] as const satisfies readonly GPUFeatureName[]
 const MOST_LANES = 1024
@@ -22,7 +28,8 @@ export async function findAdapter(): Promise<GPUAdapter> {
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null)
   if (adapter !== null) return adapter
   throw new IngotError('device-unavailable', 'no GPU adapter was found', {
-    op: 'webgpu', hint: 'is a graphics driver installed (Vulkan on Linux), and does this process see it?',
+    op: 'webgpu',
+    hint: 'is a graphics driver installed (Vulkan on Linux), and does this process see it?',
   })
 }
 
@@ -78,7 +85,9 @@ export function isSoftware({ info }: GPUAdapter): boolean {
 
 function keyOf({ info, features }: GPUAdapter): string {
   const abilities = FEATURES.filter((feature) => features.has(feature)).join('+')
-  return [info.vendor, info.architecture, info.device, info.description, `${info.subgroupMinSize}-${info.subgroupMaxSize}`, abilities].join('/')
+  return [info.vendor, info.architecture, info.device, info.description, `${info.subgroupMinSize}-${info.subgroupMaxSize}`, abilities].join(
+    '/',
+  )
 }
 
 /**
@@ -97,7 +106,10 @@ async function findGpu(): Promise<GPU> {
   const own = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu
   if (own !== undefined) return own
   if ((globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node === undefined) {
-    throw new IngotError('device-unavailable', 'this browser has no WebGPU', { op: 'webgpu', hint: 'use a recent browser, over https or localhost' })
+    throw new IngotError('device-unavailable', 'this browser has no WebGPU', {
+      op: 'webgpu',
+      hint: 'use a recent browser, over https or localhost',
+    })
   }
   // Some Vulkan drivers complain on stderr when this is not set.
   if (process.platform === 'linux') process.env.XDG_RUNTIME_DIR ??= '/tmp'

@@ -15,7 +15,12 @@ export interface GpuMemory {
 
 type Dispatches = Extract<Checked<GpuMemory>, { kind: 'dispatch' }>
 export type Step =
-  | { readonly kind: 'dispatch'; readonly pipeline: GPUComputePipeline; readonly group: GPUBindGroup; readonly grid: readonly [number, number, number] }
+  | {
+      readonly kind: 'dispatch'
+      readonly pipeline: GPUComputePipeline
+      readonly group: GPUBindGroup
+      readonly grid: readonly [number, number, number]
+    }
   | Exclude<Checked<GpuMemory>, { kind: 'dispatch' }>
 
 export interface Prepared {
@@ -28,7 +33,12 @@ export interface Prepared {
 }
 
 /** Makes bind groups, and writes the uniforms into the buffer that `uniformBuffer` gives for their size. */
-export function prepare(device: GPUDevice, pipelines: Pipelines, commands: readonly Checked<GpuMemory>[], uniformBuffer: (bytes: number) => GPUBuffer): Prepared {
+export function prepare(
+  device: GPUDevice,
+  pipelines: Pipelines,
+  commands: readonly Checked<GpuMemory>[],
+  uniformBuffer: (bytes: number) => GPUBuffer,
+): Prepared {
   const dispatches = commands.filter((command): command is Dispatches => command.kind === 'dispatch')
   const slots = slotsOf(dispatches)
   const uniforms = slots.bytes.length === 0 ? undefined : uniformBuffer(slots.bytes.length)
@@ -85,7 +95,11 @@ type CopyStep = Extract<Step, { kind: 'copy' }>
  * Parameters that are bound as writable only because their buffer is written elsewhere may not overlap each other either.
  * Where they do (a kernel that reads the same range twice), the later one reads a copy.
  */
-function detour(device: GPUDevice, { kernel }: WebgpuProgram, bounds: readonly Bound<GpuMemory>[]): { buffers: readonly Bound<GpuMemory>[]; copies: CopyStep[] } {
+function detour(
+  device: GPUDevice,
+  { kernel }: WebgpuProgram,
+  bounds: readonly Bound<GpuMemory>[],
+): { buffers: readonly Bound<GpuMemory>[]; copies: CopyStep[] } {
   const mask = maskOf(kernel, bounds)
   const copies: CopyStep[] = []
   if (mask === 0) return { buffers: bounds, copies }
@@ -101,7 +115,10 @@ function detour(device: GPUDevice, { kernel }: WebgpuProgram, bounds: readonly B
   return { buffers, copies }
 }
 
-interface Slot { readonly offset: number; readonly size: number }
+interface Slot {
+  readonly offset: number
+  readonly size: number
+}
 
 /** The uniforms of all dispatches, each at an offset that WebGPU accepts. */
 function slotsOf(dispatches: readonly Dispatches[]): { readonly bytes: Uint8Array<ArrayBuffer>; readonly at: readonly Slot[] } {
@@ -142,4 +159,3 @@ function fill(encoder: GPUCommandEncoder, to: Bound<GpuMemory>, value: number, s
     encoder.copyBufferToBuffer(pattern, 0, buffer, to.offset + at, Math.min(pattern.size, to.bytes - at))
   }
 }
-

@@ -86,7 +86,8 @@ export class Pipelines {
       const kinds: GPUBufferBindingType[] = buffers.map(({ role }) => (role === 'read' ? 'read-only-storage' : 'storage'))
       if (uniforms !== undefined) kinds.push('uniform')
       layout = this.#device.createBindGroupLayout({
-        label: key, entries: kinds.map((type, binding) => ({ binding, visibility: 4 /* compute */, buffer: { type } })),
+        label: key,
+        entries: kinds.map((type, binding) => ({ binding, visibility: 4 /* compute */, buffer: { type } })),
       })
       this.#layouts.set(key, layout)
     }
@@ -98,7 +99,10 @@ export class Pipelines {
 export function maskOf(kernel: Kernel, buffers: readonly { readonly entry: object }[]): number {
   const params = buffersOf(kernel)
   const written = new Set(buffers.filter((_, index) => params[index]?.role !== 'read').map(({ entry }) => entry))
-  return params.reduce((mask, { role }, index) => (role === 'read' && written.has(buffers[index]?.entry as object) ? mask | (1 << index) : mask), 0)
+  return params.reduce(
+    (mask, { role }, index) => (role === 'read' && written.has(buffers[index]?.entry as object) ? mask | (1 << index) : mask),
+    0,
+  )
 }
 
 function withRoles(kernel: Kernel, mask: number): Kernel {
@@ -112,11 +116,19 @@ function withRoles(kernel: Kernel, mask: number): Kernel {
 
 /** `rrw+u`: what bindings a kernel has. */
 function signature(kernel: Kernel): string {
-  const roles = buffersOf(kernel).map(({ role }) => (role === 'read' ? 'r' : 'w')).join('')
+  const roles = buffersOf(kernel)
+    .map(({ role }) => (role === 'read' ? 'r' : 'w'))
+    .join('')
   return uniformsOf(kernel).length === 0 ? roles : `${roles}+u`
 }
 
-function describe(device: GPUDevice, kernel: Kernel, layout: GPUBindGroupLayout, module: GPUShaderModule, entryPoint: string): GPUComputePipelineDescriptor {
+function describe(
+  device: GPUDevice,
+  kernel: Kernel,
+  layout: GPUBindGroupLayout,
+  module: GPUShaderModule,
+  entryPoint: string,
+): GPUComputePipelineDescriptor {
   return { label: kernel.name, layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint } }
 }
 
@@ -124,7 +136,8 @@ function describe(device: GPUDevice, kernel: Kernel, layout: GPUBindGroupLayout,
 async function explain(kernel: Kernel, module: GPUShaderModule, text: string, cause: unknown): Promise<IngotError> {
   const info = await module.getCompilationInfo().catch(() => undefined)
   const first = info?.messages.find(({ type }) => type === 'error')
-  if (first === undefined) return new IngotError('compile-failed', cause instanceof Error ? cause.message : String(cause), { op: kernel.name, cause })
+  if (first === undefined)
+    return new IngotError('compile-failed', cause instanceof Error ? cause.message : String(cause), { op: kernel.name, cause })
   const line = text.split('\n')[first.lineNum - 1]?.trim() ?? ''
   return new IngotError('compile-failed', `WGSL line ${first.lineNum}: ${first.message}\n  ${line}`, { op: kernel.name, cause })
 }

@@ -62,13 +62,18 @@ export class WebgpuDevice implements Device {
     this.detail = describe(adapter)
     this.caps = capsOf(device, adapter)
     this.#device = device
-    const table = new BufferTable<GpuMemory>({ create: (bytes) => this.#create(bytes), destroy: ({ buffer }) => buffer.destroy() }, this.stats)
+    const table = new BufferTable<GpuMemory>(
+      { create: (bytes) => this.#create(bytes), destroy: ({ buffer }) => buffer.destroy() },
+      this.stats,
+    )
     this.#table = table
     this.#pipelines = new Pipelines(device, this.caps)
     this.#staging = new Staging(device)
     this.#ground = {
       caps: this.caps,
-      get frees() { return table.frees },
+      get frees() {
+        return table.frees
+      },
       get: (handle: BufferHandle, op: string) => table.get(handle, op),
       owns: (program: Program) => this.#programs.has(program),
     }
@@ -145,14 +150,22 @@ export class WebgpuDevice implements Device {
 
   record(commands: readonly Command[]): Recording {
     this.#usable('record')
-    return new CheckedRecording<GpuMemory, Kept>(commands, this.#ground, (checked) => {
-      let uniforms: GPUBuffer | undefined
-      const [prepared, fault] = this.#guard(() => this.#prepare(checked, (bytes) => (uniforms = createUniforms(this.#device, bytes))), 'record')
-      return { prepared, uniforms, fault, proven: false }
-    }, ({ prepared, uniforms }) => {
-      uniforms?.destroy()
-      for (const buffer of prepared.detours) buffer.destroy()
-    })
+    return new CheckedRecording<GpuMemory, Kept>(
+      commands,
+      this.#ground,
+      (checked) => {
+        let uniforms: GPUBuffer | undefined
+        const [prepared, fault] = this.#guard(
+          () => this.#prepare(checked, (bytes) => (uniforms = createUniforms(this.#device, bytes))),
+          'record',
+        )
+        return { prepared, uniforms, fault, proven: false }
+      },
+      ({ prepared, uniforms }) => {
+        uniforms?.destroy()
+        for (const buffer of prepared.detours) buffer.destroy()
+      },
+    )
   }
 
   async submit(work: readonly Command[] | Recording): Promise<Uint8Array[]> {
@@ -199,7 +212,10 @@ export class WebgpuDevice implements Device {
     // Error scopes cost some 0.1 ms; the same commands on the same buffers stay valid, and rarer faults arrive as strays.
     if (kept.proven) return run()
     const [done, fault] = this.#guard(run, 'submit')
-    const result = await this.#outcome(done, kept.fault.then((error) => error ?? fault))
+    const result = await this.#outcome(
+      done,
+      kept.fault.then((error) => error ?? fault),
+    )
     kept.proven = true
     return result
   }
@@ -230,12 +246,20 @@ export class WebgpuDevice implements Device {
 
   #track<T>(promise: Promise<T>): Promise<T> {
     this.#running.add(promise)
-    const forget = (): void => { this.#running.delete(promise) }
+    const forget = (): void => {
+      this.#running.delete(promise)
+    }
     promise.then(forget, forget)
     return promise
   }
 
-  async #finish(mapped: Promise<unknown>, reader: GPUBuffer | undefined, reads: readonly number[], memories: readonly GpuMemory[], op: string): Promise<Uint8Array[]> {
+  async #finish(
+    mapped: Promise<unknown>,
+    reader: GPUBuffer | undefined,
+    reads: readonly number[],
+    memories: readonly GpuMemory[],
+    op: string,
+  ): Promise<Uint8Array[]> {
     try {
       await mapped
       await this.#created(memories)
@@ -244,7 +268,7 @@ export class WebgpuDevice implements Device {
       const all = reader === undefined ? new Uint8Array(0) : new Uint8Array(reader.getMappedRange(0, total))
       this.stats.bytesRead += total
       let at = 0
-      return reads.map((bytes) => all.slice(at, at += bytes))
+      return reads.map((bytes) => all.slice(at, (at += bytes)))
     } catch (error) {
       throw await this.#explain(error, op).catch((explained: unknown) => explained)
     } finally {
@@ -257,7 +281,13 @@ export class WebgpuDevice implements Device {
 
   /** The result of a guarded submission: its error wins over its bytes. */
   async #outcome(done: Promise<Uint8Array[]>, fault: Promise<IngotError | undefined>): Promise<Uint8Array[]> {
-    const [result, error] = await Promise.all([done.then((bytes) => ({ bytes }), (failed: unknown) => ({ failed })), fault])
+    const [result, error] = await Promise.all([
+      done.then(
+        (bytes) => ({ bytes }),
+        (failed: unknown) => ({ failed }),
+      ),
+      fault,
+    ])
     if ('failed' in result && isIngotError(result.failed) && result.failed.code !== 'device-failed') throw result.failed
     if (error !== undefined) throw error
     if ('failed' in result) throw result.failed
@@ -271,7 +301,8 @@ export class WebgpuDevice implements Device {
       const error = await fault
       this.#creating.delete(asked)
       memory.known = true
-      if (error !== undefined) memory.failed = new IngotError('out-of-memory', 'no memory for a buffer', { op: 'alloc', got: `${bytes} bytes`, cause: error })
+      if (error !== undefined)
+        memory.failed = new IngotError('out-of-memory', 'no memory for a buffer', { op: 'alloc', got: `${bytes} bytes`, cause: error })
     }
     const asked = ask()
     this.#creating.add(asked)
@@ -294,7 +325,10 @@ export class WebgpuDevice implements Device {
 
   /** Rethrows an error for what it is: an aborted map of a lost device is a lost device. */
   async #explain(error: unknown, op = 'compile'): Promise<never> {
-    if (!isIngotError(error)) await new Promise((resolve) => { setTimeout(resolve, 1) }) // `lost` settles after what it breaks
+    if (!isIngotError(error))
+      await new Promise((resolve) => {
+        setTimeout(resolve, 1)
+      }) // `lost` settles after what it breaks
     if (this.#lost !== undefined) throw this.#lost
     if (isIngotError(error)) throw error
     throw new IngotError('device-failed', error instanceof Error ? error.message : String(error), { op, cause: error })
@@ -309,10 +343,14 @@ export class WebgpuDevice implements Device {
 function memoriesOf(commands: readonly Checked<GpuMemory>[]): GpuMemory[] {
   return commands.flatMap((command) => {
     switch (command.kind) {
-      case 'dispatch': return command.buffers.map(({ entry }) => entry.memory)
-      case 'copy': return [command.from.entry.memory, command.to.entry.memory]
-      case 'fill': return [command.to.entry.memory]
-      case 'read': return [command.from.entry.memory]
+      case 'dispatch':
+        return command.buffers.map(({ entry }) => entry.memory)
+      case 'copy':
+        return [command.from.entry.memory, command.to.entry.memory]
+      case 'fill':
+        return [command.to.entry.memory]
+      case 'read':
+        return [command.from.entry.memory]
     }
   })
 }

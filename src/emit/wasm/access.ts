@@ -42,7 +42,10 @@ export function sayIndex(speaker: Speaker, index: Node, bytes: number): number {
 
 type Held = Scalar | Narrow
 const refuse = (what: string, { storage, width }: Access): IngotError =>
-  new IngotError('unsupported', `no ${what} of ${storage} times ${width} in WebAssembly`, { op: 'emitWasm', hint: 'lower the kernel first' })
+  new IngotError('unsupported', `no ${what} of ${storage} times ${width} in WebAssembly`, {
+    op: 'emitWasm',
+    hint: 'lower the kernel first',
+  })
 
 /** Takes the address and leaves the value, widened. */
 export function load(speaker: Speaker, access: Access): void {
@@ -68,35 +71,61 @@ function loadOne(speaker: Speaker, held: Held, { offset, atomic }: Access): void
   const { f, features } = speaker
   const at = { offset }
   switch (held) {
-    case 'f32': return void f.emit('f32.load', at)
-    case 'i8': return void f.emit('i32.load8_s', at)
-    case 'u8': return void f.emit('i32.load8_u', at)
-    case 'i16': return void f.emit('i32.load16_s', at)
-    case 'u16': return void f.emit('i32.load16_u', at)
+    case 'f32':
+      return void f.emit('f32.load', at)
+    case 'i8':
+      return void f.emit('i32.load8_s', at)
+    case 'u8':
+      return void f.emit('i32.load8_u', at)
+    case 'i16':
+      return void f.emit('i32.load16_s', at)
+    case 'u16':
+      return void f.emit('i32.load16_u', at)
     case 'f16':
       f.emit('i32.load16_u', at)
       return decodeHalf(speaker, false)
-    default: return void f.emit(atomic && features.threads ? 'i32.atomic.load' : 'i32.load', at)
+    default:
+      return void f.emit(atomic && features.threads ? 'i32.atomic.load' : 'i32.load', at)
   }
 }
 
 function loadFour(f: FunctionBody, held: Held, { offset, storage }: Access): void {
   switch (held) {
-    case 'i8': return void f.emit('v128.load32_zero', { offset, align: 1 }).emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
-    case 'u8': return void f.emit('v128.load32_zero', { offset, align: 1 }).emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
-    case 'i16': return void f.emit('v128.load16x4_s', { offset, align: 2 })
-    case 'u16': case 'f16': return void f.emit('v128.load16x4_u', { offset, align: 2 })
-    default: return void f.emit('v128.load', { offset, align: widthOf(storage) === 4 ? 16 : 4 })
+    case 'i8':
+      return void f.emit('v128.load32_zero', { offset, align: 1 }).emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
+    case 'u8':
+      return void f.emit('v128.load32_zero', { offset, align: 1 }).emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
+    case 'i16':
+      return void f.emit('v128.load16x4_s', { offset, align: 2 })
+    case 'u16':
+    case 'f16':
+      return void f.emit('v128.load16x4_u', { offset, align: 2 })
+    default:
+      return void f.emit('v128.load', { offset, align: widthOf(storage) === 4 ? 16 : 4 })
   }
 }
 
 function loadTwo(f: FunctionBody, held: Held, { offset }: Access): void {
   switch (held) {
-    case 'i8': return void f.emit('i32.load16_u', { offset, align: 1 }).emit('i32x4.splat').emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
-    case 'u8': return void f.emit('i32.load16_u', { offset, align: 1 }).emit('i32x4.splat').emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
-    case 'i16': return void f.emit('v128.load32_zero', { offset, align: 2 }).emit('i32x4.extend_low_i16x8_s')
-    case 'u16': case 'f16': return void f.emit('v128.load32_zero', { offset, align: 2 }).emit('i32x4.extend_low_i16x8_u')
-    default: return void f.emit('v128.load64_zero', { offset, align: 4 })
+    case 'i8':
+      return void f
+        .emit('i32.load16_u', { offset, align: 1 })
+        .emit('i32x4.splat')
+        .emit('i16x8.extend_low_i8x16_s')
+        .emit('i32x4.extend_low_i16x8_s')
+    case 'u8':
+      return void f
+        .emit('i32.load16_u', { offset, align: 1 })
+        .emit('i32x4.splat')
+        .emit('i16x8.extend_low_i8x16_u')
+        .emit('i32x4.extend_low_i16x8_u')
+    case 'i16':
+      return void f.emit('v128.load32_zero', { offset, align: 2 }).emit('i32x4.extend_low_i16x8_s')
+    case 'u16':
+    case 'f16':
+      return void f.emit('v128.load32_zero', { offset, align: 2 }).emit('i32x4.extend_low_i16x8_u')
+    default:
+      return void f.emit('v128.load64_zero', { offset, align: 4 })
   }
 }
 
@@ -111,10 +140,14 @@ export function store(speaker: Speaker, access: Access): void {
   if (held === 'f16') encodeHalf(speaker, true)
   if (bytes < 4) gatherLow(f, bytes)
   switch (bytes * width) {
-    case 16: return void f.emit('v128.store', { offset, align: widthOf(access.storage) === 4 ? 16 : 4 })
-    case 8: return void f.emit('v128.store64_lane', 0, { offset, align: Math.min(bytes, 4) })
-    case 4: return void f.emit('v128.store32_lane', 0, { offset, align: bytes })
-    default: return void f.emit('v128.store16_lane', 0, { offset, align: 1 })
+    case 16:
+      return void f.emit('v128.store', { offset, align: widthOf(access.storage) === 4 ? 16 : 4 })
+    case 8:
+      return void f.emit('v128.store64_lane', 0, { offset, align: Math.min(bytes, 4) })
+    case 4:
+      return void f.emit('v128.store32_lane', 0, { offset, align: bytes })
+    default:
+      return void f.emit('v128.store16_lane', 0, { offset, align: 1 })
   }
 }
 
@@ -122,24 +155,37 @@ function storeOne(speaker: Speaker, held: Held, { offset, atomic }: Access): voi
   const { f, features } = speaker
   const at = { offset }
   switch (held) {
-    case 'f32': return void f.emit('f32.store', at)
-    case 'i8': case 'u8': return void f.emit('i32.store8', at)
-    case 'i16': case 'u16': return void f.emit('i32.store16', at)
+    case 'f32':
+      return void f.emit('f32.store', at)
+    case 'i8':
+    case 'u8':
+      return void f.emit('i32.store8', at)
+    case 'i16':
+    case 'u16':
+      return void f.emit('i32.store16', at)
     case 'f16':
       encodeHalf(speaker, false)
       return void f.emit('i32.store16', at)
-    default: return void f.emit(atomic && features.threads ? 'i32.atomic.store' : 'i32.store', at)
+    default:
+      return void f.emit(atomic && features.threads ? 'i32.atomic.store' : 'i32.store', at)
   }
 }
 
 /** The low one or two bytes of each 32-bit lane, side by side. */
 function gatherLow(f: FunctionBody, bytes: number): void {
   splatConst(f, 0)
-  f.emit('i8x16.shuffle', Array.from({ length: 16 }, (_, at) => (at < 4 * bytes ? 4 * Math.floor(at / bytes) + (at % bytes) : 16)))
+  f.emit(
+    'i8x16.shuffle',
+    Array.from({ length: 16 }, (_, at) => (at < 4 * bytes ? 4 * Math.floor(at / bytes) + (at % bytes) : 16)),
+  )
 }
 
 const rmw = {
-  add: 'i32.atomic.rmw.add', and: 'i32.atomic.rmw.and', or: 'i32.atomic.rmw.or', xor: 'i32.atomic.rmw.xor', exchange: 'i32.atomic.rmw.xchg',
+  add: 'i32.atomic.rmw.add',
+  and: 'i32.atomic.rmw.and',
+  or: 'i32.atomic.rmw.or',
+  xor: 'i32.atomic.rmw.xor',
+  exchange: 'i32.atomic.rmw.xchg',
 } as const
 const plain = { add: 'i32.add', and: 'i32.and', or: 'i32.or', xor: 'i32.xor' } as const
 
@@ -152,23 +198,27 @@ export function atomic(speaker: Speaker, node: Node, kind: AtomicKind, { offset 
     f.emit(rmw[kind], { offset })
     return
   }
-  speaker.lend('i32', (address) => speaker.lend('i32', (given) => speaker.lend('i32', (old) => {
-    f.localSet(address)
-    speaker.say(value)
-    f.localSet(given)
-    if (features.threads) {
-      f.loop((again) => {
-        f.localGet(address).localGet(address).emit('i32.atomic.load', { offset }).localTee(old)
-        combine(f, kind, node.dtype, old, given)
-        f.emit('i32.atomic.rmw.cmpxchg', { offset }).localGet(old).emit('i32.ne').brIf(again)
-      })
-      f.localGet(old)
-    } else {
-      f.localGet(address).localGet(address).emit('i32.load', { offset }).localSet(old)
-      combine(f, kind, node.dtype, old, given)
-      f.emit('i32.store', { offset }).localGet(old)
-    }
-  })))
+  speaker.lend('i32', (address) =>
+    speaker.lend('i32', (given) =>
+      speaker.lend('i32', (old) => {
+        f.localSet(address)
+        speaker.say(value)
+        f.localSet(given)
+        if (features.threads) {
+          f.loop((again) => {
+            f.localGet(address).localGet(address).emit('i32.atomic.load', { offset }).localTee(old)
+            combine(f, kind, node.dtype, old, given)
+            f.emit('i32.atomic.rmw.cmpxchg', { offset }).localGet(old).emit('i32.ne').brIf(again)
+          })
+          f.localGet(old)
+        } else {
+          f.localGet(address).localGet(address).emit('i32.load', { offset }).localSet(old)
+          combine(f, kind, node.dtype, old, given)
+          f.emit('i32.store', { offset }).localGet(old)
+        }
+      }),
+    ),
+  )
 }
 
 /** Leaves what memory holds afterwards. */
@@ -178,5 +228,9 @@ function combine(f: FunctionBody, kind: AtomicKind, dtype: DType, old: number, g
   if (kind !== 'min' && kind !== 'max') return void f.emit(plain[kind])
   const less = dtype === 'i32' ? 'i32.lt_s' : 'i32.lt_u'
   const more = dtype === 'i32' ? 'i32.gt_s' : 'i32.gt_u'
-  return void f.localGet(old).localGet(given).emit(kind === 'min' ? less : more).emit('select')
+  return void f
+    .localGet(old)
+    .localGet(given)
+    .emit(kind === 'min' ? less : more)
+    .emit('select')
 }

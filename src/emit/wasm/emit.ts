@@ -124,7 +124,12 @@ class Emitter implements Speaker {
 
   run(): void {
     const { f } = this
-    const [args, , group, end] = ['args', 'scratch', 'group', 'end'].map((name, index) => f.param(index, name)) as [number, number, number, number]
+    const [args, , group, end] = ['args', 'scratch', 'group', 'end'].map((name, index) => f.param(index, name)) as [
+      number,
+      number,
+      number,
+      number,
+    ]
     const used = this.#findUses()
     this.#readArgs(args, used)
     const steps = this.#startGrid(args, group, used)
@@ -154,7 +159,9 @@ class Emitter implements Speaker {
     const { f } = this
     const read = (name: string, offset: number, type: 'i32' | 'f32' = 'i32'): number => {
       const local = f.local(type, name)
-      f.localGet(args).emit(type === 'f32' ? 'f32.load' : 'i32.load', { offset }).localSet(local)
+      f.localGet(args)
+        .emit(type === 'f32' ? 'f32.load' : 'i32.load', { offset })
+        .localSet(local)
       return local
     }
     if (used.has('tables')) this.#tableBase = read('tables', ARGS.tables)
@@ -184,9 +191,13 @@ class Emitter implements Speaker {
         return { at, size: undefined }
       }
       const size = f.local('i32', `size.${axis}`)
-      f.localGet(args).emit('i32.load', { offset: ARGS.grid + 4 * index }).localSet(size)
+      f.localGet(args)
+        .emit('i32.load', { offset: ARGS.grid + 4 * index })
+        .localSet(size)
       // an empty grid has no workgroups, but its code runs up to here
-      f.localGet(size).emit('i32.eqz').if(() => f.emit('return'))
+      f.localGet(size)
+        .emit('i32.eqz')
+        .if(() => f.emit('return'))
       f.localGet(rest).localGet(size).emit('i32.rem_u').localSet(at)
       if (index < last) f.localGet(rest).localGet(size).emit('i32.div_u').localSet(rest)
       return { at, size }
@@ -199,10 +210,13 @@ class Emitter implements Speaker {
     f.localGet(first.at).i32Const(1).emit('i32.add')
     const { size } = first
     if (size === undefined) return void f.localSet(first.at)
-    f.localTee(first.at).localGet(size).emit('i32.eq').if(() => {
-      f.i32Const(0).localSet(first.at)
-      this.#stepGrid(others)
-    })
+    f.localTee(first.at)
+      .localGet(size)
+      .emit('i32.eq')
+      .if(() => {
+        f.i32Const(0).localSet(first.at)
+        this.#stepGrid(others)
+      })
   }
 
   // ---- values
@@ -211,7 +225,8 @@ class Emitter implements Speaker {
     const { f } = this
     const { op, arg } = node
     switch (op) {
-      case 'local': return void f.localGet(this.#known(this.#values.get(Number(arg)), node))
+      case 'local':
+        return void f.localGet(this.#known(this.#values.get(Number(arg)), node))
       case 'get':
         f.localGet(this.#known(this.#values.get(Number(arg)), node))
         return this.#pairs?.has(Number(arg)) === true ? addPairs(f) : undefined
@@ -222,15 +237,22 @@ class Emitter implements Speaker {
         sayTwice(this, product.factor)
         return void f.emit('i32x4.dot_i16x8_s')
       }
-      case 'dotU7I8': return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : this.#sayDots(this.#pairs, node)
-      case 'uniform': return void f.localGet(this.#known(this.#params.get(String(arg)), node))
-      case 'index': return this.#sayIndexName(arg as IndexName, node)
-      case 'load': return load(this, this.#access(node))
-      case 'splat': return operand(node, 0).op === 'load' ? loadSplat(this, this.#access(operand(node, 0))) : spellings.splat(this, node)
-      case 'atomic': return atomic(this, node, (arg as { kind: AtomicKind }).kind, this.#access(node))
+      case 'dotU7I8':
+        return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : this.#sayDots(this.#pairs, node)
+      case 'uniform':
+        return void f.localGet(this.#known(this.#params.get(String(arg)), node))
+      case 'index':
+        return this.#sayIndexName(arg as IndexName, node)
+      case 'load':
+        return load(this, this.#access(node))
+      case 'splat':
+        return operand(node, 0).op === 'load' ? loadSplat(this, this.#access(operand(node, 0))) : spellings.splat(this, node)
+      case 'atomic':
+        return atomic(this, node, (arg as { kind: AtomicKind }).kind, this.#access(node))
       default: {
         const spelling = (spellings as Partial<Record<string, Spelling>>)[op]
-        if (spelling === undefined) throw new IngotError('unsupported', `no spelling of ${op} in WebAssembly`, { op: this.#kernel.name, got: node.dtype })
+        if (spelling === undefined)
+          throw new IngotError('unsupported', `no spelling of ${op} in WebAssembly`, { op: this.#kernel.name, got: node.dtype })
         return spelling(this, node)
       }
     }
@@ -264,7 +286,8 @@ class Emitter implements Speaker {
   }
 
   #known(local: number | undefined, { op, arg }: Node): number {
-    if (local === undefined) throw new IngotError('bad-kernel', 'used before it is declared', { op: this.#kernel.name, got: `${op} ${JSON.stringify(arg)}` })
+    if (local === undefined)
+      throw new IngotError('bad-kernel', 'used before it is declared', { op: this.#kernel.name, got: `${op} ${JSON.stringify(arg)}` })
     return local
   }
 
@@ -320,7 +343,8 @@ class Emitter implements Speaker {
     const { f } = this
     const { id, name } = (typeof node.arg === 'object' ? (node.arg ?? {}) : {}) as { id: number; name: string }
     switch (node.op) {
-      case 'let': case 'var': {
+      case 'let':
+      case 'var': {
         const value = operand(node, 0)
         this.say(value)
         return void f.localSet(this.#declare(id, valueType(value.dtype), name))
@@ -343,15 +367,20 @@ class Emitter implements Speaker {
         const otherwise = node.src[2]
         return void f.if(() => this.#block(operand(node, 1)), otherwise === undefined ? undefined : () => this.#block(otherwise))
       }
-      case 'for': return this.#for(node, id, name)
-      case 'loop': return this.#loop(node)
+      case 'for':
+        return this.#for(node, id, name)
+      case 'loop':
+        return this.#loop(node)
       case 'breakIf':
         this.say(operand(node, 0))
         if (this.#exit === undefined) throw new IngotError('bad-kernel', 'breakIf outside of a loop', { op: this.#kernel.name })
         return void f.brIf(this.#exit)
-      case 'block': return this.#block(node)
-      case 'barrier': return undefined // one lane waits for nobody
-      default: throw new IngotError('unsupported', `no such statement in WebAssembly`, { op: this.#kernel.name, got: node.op })
+      case 'block':
+        return this.#block(node)
+      case 'barrier':
+        return undefined // one lane waits for nobody
+      default:
+        throw new IngotError('unsupported', `no such statement in WebAssembly`, { op: this.#kernel.name, got: node.op })
     }
   }
 

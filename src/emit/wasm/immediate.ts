@@ -15,20 +15,20 @@ export interface MemArg {
 
 /** The arguments of `emit` by kind of immediate. Branches are given as distances; 0 is the innermost block. */
 export interface Immediates {
-  'none': []
-  'zero': []
-  'segment': [segment: number]
-  'mem': [at?: MemArg]
-  'lane': [lane: number]
-  'memlane': [lane: number, at?: MemArg]
-  'shuffle': [lanes: readonly number[]]
-  'local': [local: number]
-  'global': [global: number]
-  'func': [func: number]
-  'indirect': [type: number]
-  'label': [distance: number]
-  'labels': [distances: readonly number[], otherwise: number]
-  'block': [result?: ValType | undefined]
+  none: []
+  zero: []
+  segment: [segment: number]
+  mem: [at?: MemArg]
+  lane: [lane: number]
+  memlane: [lane: number, at?: MemArg]
+  shuffle: [lanes: readonly number[]]
+  local: [local: number]
+  global: [global: number]
+  func: [func: number]
+  indirect: [type: number]
+  label: [distance: number]
+  labels: [distances: readonly number[], otherwise: number]
+  block: [result?: ValType | undefined]
   'const.i32': [value: number]
   'const.i64': [value: bigint]
   'const.f32': [value: number]
@@ -38,46 +38,43 @@ export interface Immediates {
 
 type Writers = { readonly [I in Immediate]: (out: Bytes, op: Opcode, ...args: Immediates[I]) => void }
 
-export const typeCodes = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b } as const satisfies Record<
-  ValType,
-  number
->
+export const typeCodes = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b } as const satisfies Record<ValType, number>
 /** The block type of a block without result. */
 export const NO_RESULT = 0x40
 
 const writeIndex = (out: Bytes, _op: Opcode, index: number): void => out.u32(index)
 
 const writers: Writers = {
-  'none': () => {},
-  'zero': (out, op) => writeZeros(out, op.width),
-  'segment': (out, op, segment) => {
+  none: () => {},
+  zero: (out, op) => writeZeros(out, op.width),
+  segment: (out, op, segment) => {
     out.u32(segment)
     writeZeros(out, op.width)
   },
-  'mem': writeMemArg,
-  'lane': (out, op, lane) => writeLane(out, op, lane, op.width),
-  'memlane': (out, op, lane, at) => {
+  mem: writeMemArg,
+  lane: (out, op, lane) => writeLane(out, op, lane, op.width),
+  memlane: (out, op, lane, at) => {
     writeMemArg(out, op, at)
     writeLane(out, op, lane, 16 / op.width)
   },
-  'shuffle': (out, op, lanes) => {
+  shuffle: (out, op, lanes) => {
     if (lanes.length !== 16) throw refuse(op, 'wrong number of lanes', lanes.length, 16)
     for (const lane of lanes) writeLane(out, op, lane, 32)
   },
-  'local': writeIndex,
-  'global': writeIndex,
-  'func': writeIndex,
-  'indirect': (out, _op, type) => {
+  local: writeIndex,
+  global: writeIndex,
+  func: writeIndex,
+  indirect: (out, _op, type) => {
     out.u32(type)
     out.u8(0)
   },
-  'label': writeIndex,
-  'labels': (out, _op, distances, otherwise) => {
+  label: writeIndex,
+  labels: (out, _op, distances, otherwise) => {
     out.u32(distances.length)
     for (const distance of distances) out.u32(distance)
     out.u32(otherwise)
   },
-  'block': (out, _op, result) => out.u8(result === undefined ? NO_RESULT : typeCodes[result]),
+  block: (out, _op, result) => out.u8(result === undefined ? NO_RESULT : typeCodes[result]),
   'const.i32': (out, op, value) => {
     const fits = Number.isInteger(value) && value >= -0x8000_0000 && value <= 0xffff_ffff
     if (!fits) throw refuse(op, 'not a 32-bit integer', value, '-2^31 .. 2^32-1')

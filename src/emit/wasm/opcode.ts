@@ -65,32 +65,26 @@ function rows<I extends Immediate, const C extends Codes>(
 const MISC = 0xfc
 const SIMD = 0xfd
 const THREADS = 0xfe
-const special = <I extends Immediate, const C extends Codes>(immediate: I, codes: C) =>
-  rows(undefined, immediate, '*', 0, codes)
+const special = <I extends Immediate, const C extends Codes>(immediate: I, codes: C) => rows(undefined, immediate, '*', 0, codes)
 const plain = <const C extends Codes>(signature: string, codes: C) => rows(undefined, 'none', signature, 0, codes)
-const memory = <const C extends Codes>(signature: string, bytes: number, codes: C) =>
-  rows(undefined, 'mem', signature, bytes, codes)
+const memory = <const C extends Codes>(signature: string, bytes: number, codes: C) => rows(undefined, 'mem', signature, bytes, codes)
 const constant = <I extends Immediate, const C extends Codes>(immediate: I, gives: string, codes: C) =>
   rows(immediate === 'const.v128' ? SIMD : undefined, immediate, `:${gives}`, 0, codes)
 const misc = <const C extends Codes>(signature: string, codes: C) => rows(MISC, 'none', signature, 0, codes)
 const simd = <const C extends Codes>(signature: string, codes: C) => rows(SIMD, 'none', signature, 0, codes)
-const lane = <const C extends Codes>(signature: string, lanes: number, codes: C) =>
-  rows(SIMD, 'lane', signature, lanes, codes)
-const simdMemory = <const C extends Codes>(signature: string, bytes: number, codes: C) =>
-  rows(SIMD, 'mem', signature, bytes, codes)
-const memoryLane = <const C extends Codes>(signature: string, bytes: number, codes: C) =>
-  rows(SIMD, 'memlane', signature, bytes, codes)
-const atomic = <const C extends Codes>(signature: string, bytes: number, codes: C) =>
-  rows(THREADS, 'mem', signature, bytes, codes)
+const lane = <const C extends Codes>(signature: string, lanes: number, codes: C) => rows(SIMD, 'lane', signature, lanes, codes)
+const simdMemory = <const C extends Codes>(signature: string, bytes: number, codes: C) => rows(SIMD, 'mem', signature, bytes, codes)
+const memoryLane = <const C extends Codes>(signature: string, bytes: number, codes: C) => rows(SIMD, 'memlane', signature, bytes, codes)
+const atomic = <const C extends Codes>(signature: string, bytes: number, codes: C) => rows(THREADS, 'mem', signature, bytes, codes)
 
 const control = {
-  ...special('none', { 'unreachable': 0x00, 'nop': 0x01, 'else': 0x05, 'end': 0x0b, 'return': 0x0f }),
-  ...special('none', { 'drop': 0x1a, 'select': 0x1b }),
-  ...special('block', { 'block': 0x02, 'loop': 0x03, 'if': 0x04 }),
-  ...special('label', { 'br': 0x0c, 'br_if': 0x0d }),
-  ...special('labels', { 'br_table': 0x0e }),
-  ...special('func', { 'call': 0x10 }),
-  ...special('indirect', { 'call_indirect': 0x11 }),
+  ...special('none', { unreachable: 0x00, nop: 0x01, else: 0x05, end: 0x0b, return: 0x0f }),
+  ...special('none', { drop: 0x1a, select: 0x1b }),
+  ...special('block', { block: 0x02, loop: 0x03, if: 0x04 }),
+  ...special('label', { br: 0x0c, br_if: 0x0d }),
+  ...special('labels', { br_table: 0x0e }),
+  ...special('func', { call: 0x10 }),
+  ...special('indirect', { call_indirect: 0x11 }),
   ...special('local', { 'local.get': 0x20, 'local.set': 0x21, 'local.tee': 0x22 }),
   ...special('global', { 'global.get': 0x23, 'global.set': 0x24 }),
 } as const
@@ -322,18 +316,30 @@ const threads = {
   ...atomic('ii:i', 1, { 'i32.atomic.rmw8.add_u': 0x20, 'i32.atomic.rmw8.sub_u': 0x27, 'i32.atomic.rmw8.and_u': 0x2e }),
   ...atomic('ii:i', 1, { 'i32.atomic.rmw8.or_u': 0x35, 'i32.atomic.rmw8.xor_u': 0x3c, 'i32.atomic.rmw8.xchg_u': 0x43 }),
   ...atomic('ii:i', 2, {
-    'i32.atomic.rmw16.add_u': 0x21, 'i32.atomic.rmw16.sub_u': 0x28, 'i32.atomic.rmw16.and_u': 0x2f,
-    'i32.atomic.rmw16.or_u': 0x36, 'i32.atomic.rmw16.xor_u': 0x3d, 'i32.atomic.rmw16.xchg_u': 0x44,
+    'i32.atomic.rmw16.add_u': 0x21,
+    'i32.atomic.rmw16.sub_u': 0x28,
+    'i32.atomic.rmw16.and_u': 0x2f,
+    'i32.atomic.rmw16.or_u': 0x36,
+    'i32.atomic.rmw16.xor_u': 0x3d,
+    'i32.atomic.rmw16.xchg_u': 0x44,
   }),
   ...atomic('il:l', 1, { 'i64.atomic.rmw8.add_u': 0x22, 'i64.atomic.rmw8.sub_u': 0x29, 'i64.atomic.rmw8.and_u': 0x30 }),
   ...atomic('il:l', 1, { 'i64.atomic.rmw8.or_u': 0x37, 'i64.atomic.rmw8.xor_u': 0x3e, 'i64.atomic.rmw8.xchg_u': 0x45 }),
   ...atomic('il:l', 2, {
-    'i64.atomic.rmw16.add_u': 0x23, 'i64.atomic.rmw16.sub_u': 0x2a, 'i64.atomic.rmw16.and_u': 0x31,
-    'i64.atomic.rmw16.or_u': 0x38, 'i64.atomic.rmw16.xor_u': 0x3f, 'i64.atomic.rmw16.xchg_u': 0x46,
+    'i64.atomic.rmw16.add_u': 0x23,
+    'i64.atomic.rmw16.sub_u': 0x2a,
+    'i64.atomic.rmw16.and_u': 0x31,
+    'i64.atomic.rmw16.or_u': 0x38,
+    'i64.atomic.rmw16.xor_u': 0x3f,
+    'i64.atomic.rmw16.xchg_u': 0x46,
   }),
   ...atomic('il:l', 4, {
-    'i64.atomic.rmw32.add_u': 0x24, 'i64.atomic.rmw32.sub_u': 0x2b, 'i64.atomic.rmw32.and_u': 0x32,
-    'i64.atomic.rmw32.or_u': 0x39, 'i64.atomic.rmw32.xor_u': 0x40, 'i64.atomic.rmw32.xchg_u': 0x47,
+    'i64.atomic.rmw32.add_u': 0x24,
+    'i64.atomic.rmw32.sub_u': 0x2b,
+    'i64.atomic.rmw32.and_u': 0x32,
+    'i64.atomic.rmw32.or_u': 0x39,
+    'i64.atomic.rmw32.xor_u': 0x40,
+    'i64.atomic.rmw32.xchg_u': 0x47,
   }),
   ...atomic('iii:i', 4, { 'i32.atomic.rmw.cmpxchg': 0x48 }),
   ...atomic('ill:l', 8, { 'i64.atomic.rmw.cmpxchg': 0x49 }),

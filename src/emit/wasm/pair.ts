@@ -41,7 +41,9 @@ export class Pairs {
   readonly #stories = new Map<number, Story>()
 
   constructor(body: Node) {
-    walk(body, ({ op, arg, src }) => { if (op === 'let' && src[0] !== undefined) this.#lets.set(idOf(arg), src[0]) })
+    walk(body, ({ op, arg, src }) => {
+      if (op === 'let' && src[0] !== undefined) this.#lets.set(idOf(arg), src[0])
+    })
     this.#follow(body, [])
   }
 
@@ -79,7 +81,10 @@ export class Pairs {
   #unnamed(node: Node): Node {
     const value = node.op === 'local' ? this.#lets.get(Number(node.arg)) : undefined
     let pure = value !== undefined
-    if (value !== undefined) walk(value, ({ op }) => { pure &&= OPS[op].kind === 'pure' })
+    if (value !== undefined)
+      walk(value, ({ op }) => {
+        pure &&= OPS[op].kind === 'pure'
+      })
     return value !== undefined && pure ? value : node
   }
 
@@ -94,7 +99,10 @@ export class Pairs {
       }
       if (op === 'set') this.#add(Number(arg), chainOf(operand(statement, 0)), loops.at(-1))
       const read = op === 'set' ? chainOf(operand(statement, 0)).dots.flatMap((dot) => dot.src.slice(0, 2)) : expressions
-      for (const each of read) walk(each, (node) => { if (node.op === 'get') this.#read(Number(node.arg), loops) })
+      for (const each of read)
+        walk(each, (node) => {
+          if (node.op === 'get') this.#read(Number(node.arg), loops)
+        })
       for (const inner of src) if (inner.op === 'block') this.#follow(inner, [...loops, { loop: statement, within: block }])
     }
   }
@@ -104,7 +112,8 @@ export class Pairs {
     const story = this.#stories.get(id)
     if (story === undefined) return
     const rounds = place === undefined ? undefined : roundsOf(place.loop)
-    const fits = dots.length > 0 && sum.op === 'get' && sum.arg === id && place?.within === story.home && (story.loop ?? place.loop) === place.loop
+    const fits =
+      dots.length > 0 && sum.op === 'get' && sum.arg === id && place?.within === story.home && (story.loop ?? place.loop) === place.loop
     story.loop = place?.loop
     story.size += fits && rounds !== undefined ? rounds * dots.reduce((all, dot) => all + this.#sizeOf(dot), 0) : Infinity
   }
@@ -136,11 +145,17 @@ export class Pairs {
     if (a === undefined || b === undefined || node.src.length !== 2 || !node.dtype.startsWith('u32')) return ALL
     const count = constantOf(b)
     switch (node.op) {
-      case 'and': return (this.#bitsOf(a) & this.#bitsOf(b)) >>> 0
-      case 'or': case 'xor': return (this.#bitsOf(a) | this.#bitsOf(b)) >>> 0
-      case 'shl': return count === undefined ? ALL : (this.#bitsOf(a) << (count & 31)) >>> 0
-      case 'shr': return count === undefined ? ALL : this.#bitsOf(a) >>> (count & 31)
-      default: return ALL
+      case 'and':
+        return (this.#bitsOf(a) & this.#bitsOf(b)) >>> 0
+      case 'or':
+      case 'xor':
+        return (this.#bitsOf(a) | this.#bitsOf(b)) >>> 0
+      case 'shl':
+        return count === undefined ? ALL : (this.#bitsOf(a) << (count & 31)) >>> 0
+      case 'shr':
+        return count === undefined ? ALL : this.#bitsOf(a) >>> (count & 31)
+      default:
+        return ALL
     }
   }
 }

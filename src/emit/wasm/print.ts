@@ -91,23 +91,23 @@ type Read = (reader: ByteReader, op: Opcode, names: Names) => string
 
 /** The text of an immediate with a space before it, or nothing. */
 const readers: Readonly<Record<Immediate, Read>> = {
-  'none': () => '',
-  'zero': (reader, op) => skip(reader, op.width),
-  'segment': (reader, op) => ` ${reader.u32()}${skip(reader, op.width)}`,
-  'mem': readMemArg,
-  'lane': (reader) => ` ${reader.u8()}`,
-  'memlane': (reader, op, names) => `${readMemArg(reader, op, names)} ${reader.u8()}`,
-  'shuffle': (reader) => ` ${reader.take(16).join(' ')}`,
-  'local': (reader, _op, { locals }) => ` ${locals[reader.u32()]}`,
-  'global': (reader) => ` ${reader.u32()}`,
-  'func': (reader, _op, { functions }) => ` ${functions[reader.u32()]}`,
-  'indirect': (reader) => ` (type ${reader.u32()})${skip(reader, 1)}`,
-  'label': readLabel,
-  'labels': (reader, op, names) => {
+  none: () => '',
+  zero: (reader, op) => skip(reader, op.width),
+  segment: (reader, op) => ` ${reader.u32()}${skip(reader, op.width)}`,
+  mem: readMemArg,
+  lane: (reader) => ` ${reader.u8()}`,
+  memlane: (reader, op, names) => `${readMemArg(reader, op, names)} ${reader.u8()}`,
+  shuffle: (reader) => ` ${reader.take(16).join(' ')}`,
+  local: (reader, _op, { locals }) => ` ${locals[reader.u32()]}`,
+  global: (reader) => ` ${reader.u32()}`,
+  func: (reader, _op, { functions }) => ` ${functions[reader.u32()]}`,
+  indirect: (reader) => ` (type ${reader.u32()})${skip(reader, 1)}`,
+  label: readLabel,
+  labels: (reader, op, names) => {
     const count = reader.u32() + 1
     return Array.from({ length: count }, () => readLabel(reader, op, names)).join('')
   },
-  'block': (reader) => {
+  block: (reader) => {
     const type = reader.u8()
     return type === NO_RESULT ? '' : ` (result ${typeNames.get(type)})`
   },
@@ -139,8 +139,7 @@ function skip(reader: ByteReader, count: number): '' {
 }
 
 function printType({ params, results }: FuncType): string {
-  const part = (word: string, types: readonly ValType[]): string =>
-    types.length === 0 ? '' : ` (${word} ${types.join(' ')})`
+  const part = (word: string, types: readonly ValType[]): string => (types.length === 0 ? '' : ` (${word} ${types.join(' ')})`)
   return part('param', params) + part('result', results)
 }
 
@@ -177,9 +176,7 @@ function printFloat(value: number): string {
 /** A string of the text format; what is not plain ASCII is escaped byte by byte. */
 function quote(text: string): string {
   const bytes = Array.from(new TextEncoder().encode(text), (byte) =>
-    byte >= 0x20 && byte < 0x7f && byte !== 0x22 && byte !== 0x5c
-      ? String.fromCharCode(byte)
-      : `\\${byte.toString(16).padStart(2, '0')}`,
+    byte >= 0x20 && byte < 0x7f && byte !== 0x22 && byte !== 0x5c ? String.fromCharCode(byte) : `\\${byte.toString(16).padStart(2, '0')}`,
   )
   return `"${bytes.join('')}"`
 }

@@ -58,11 +58,15 @@ export function splatConst(f: FunctionBody, bits: number): void {
 
 /** Shuffles lanes of 32 bits of the two vectors on the stack: lanes 4..7 are those of the second. */
 export function shuffleWords(f: FunctionBody, words: readonly [number, number, number, number]): void {
-  f.emit('i8x16.shuffle', words.flatMap((word) => [4 * word, 4 * word + 1, 4 * word + 2, 4 * word + 3]))
+  f.emit(
+    'i8x16.shuffle',
+    words.flatMap((word) => [4 * word, 4 * word + 1, 4 * word + 2, 4 * word + 3]),
+  )
 }
 
 export function refuse(node: Node): never {
   throw new IngotError('unsupported', `no spelling of ${node.op} in WebAssembly`, {
-    op: 'emitWasm', got: `${node.src.map(({ dtype }) => dtype).join(', ')} -> ${node.dtype}`,
+    op: 'emitWasm',
+    got: `${node.src.map(({ dtype }) => dtype).join(', ')} -> ${node.dtype}`,
   })
 }

@@ -131,12 +131,14 @@ export function sayTwice(speaker: Speaker, node: Node): void {
   })
 }
 
-const unpack8 = (signed: boolean): Spelling => (speaker, node) => {
-  if (!signed && operand(node, 0).op === 'extract') return sayLaneBytes(speaker, operand(node, 0), 1)
-  sayWords(speaker, operand(node, 0))
-  if (signed) speaker.f.emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
-  else speaker.f.emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
-}
+const unpack8 =
+  (signed: boolean): Spelling =>
+  (speaker, node) => {
+    if (!signed && operand(node, 0).op === 'extract') return sayLaneBytes(speaker, operand(node, 0), 1)
+    sayWords(speaker, operand(node, 0))
+    if (signed) speaker.f.emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
+    else speaker.f.emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
+  }
 
 const LOW_BYTES = Array.from({ length: 16 }, (_, at) => 4 * (at % 4))
 
@@ -184,22 +186,26 @@ function sayBytes(speaker: Speaker, local: number, sign: Sign, odd: boolean): vo
   f.i32Const(8).emit('i16x8.shr_s')
 }
 
-const dot = (sign: Sign): Spelling => (speaker, node) => {
-  const { f } = speaker
-  speaker.lend('v128', (a) => speaker.lend('v128', (b) => {
-    sayWords(speaker, operand(node, 2))
-    sayWords(speaker, operand(node, 0))
-    f.localSet(a)
-    sayWords(speaker, operand(node, 1))
-    f.localSet(b)
-    for (const odd of [false, true]) {
-      sayBytes(speaker, a, sign, odd)
-      sayBytes(speaker, b, 'i8', odd)
-      f.emit('i32x4.dot_i16x8_s').emit('i32x4.add')
-    }
-    giveWords(speaker, node)
-  }))
-}
+const dot =
+  (sign: Sign): Spelling =>
+  (speaker, node) => {
+    const { f } = speaker
+    speaker.lend('v128', (a) =>
+      speaker.lend('v128', (b) => {
+        sayWords(speaker, operand(node, 2))
+        sayWords(speaker, operand(node, 0))
+        f.localSet(a)
+        sayWords(speaker, operand(node, 1))
+        f.localSet(b)
+        for (const odd of [false, true]) {
+          sayBytes(speaker, a, sign, odd)
+          sayBytes(speaker, b, 'i8', odd)
+          f.emit('i32x4.dot_i16x8_s').emit('i32x4.add')
+        }
+        giveWords(speaker, node)
+      }),
+    )
+  }
 
 /** Relaxed SIMD has this very product, signed operand first. Its sum in one step is wrong in some engines (features.ts). */
 const dotU7: Spelling = (speaker, node) => {
@@ -237,4 +243,3 @@ export const vectorSpellings = {
   dotU8I8: dot('u8'),
   dotU7I8: dotU7,
 } as const satisfies Partial<Record<OpName, Spelling>>
-

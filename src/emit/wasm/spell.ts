@@ -12,12 +12,14 @@ import { vectorSpellings } from './spell-vector.ts'
 type ByShape = Partial<Record<Shape, Bare>>
 
 /** Operands in order, then the instruction for their type. */
-const plain = (byShape: ByShape): Spelling => (speaker, node) => {
-  const name = byShape[shapeOf(operand(node, 0).dtype)]
-  if (name === undefined) return refuse(node)
-  for (const each of node.src) speaker.say(each)
-  return void speaker.f.emit(name)
-}
+const plain =
+  (byShape: ByShape): Spelling =>
+  (speaker, node) => {
+    const name = byShape[shapeOf(operand(node, 0).dtype)]
+    if (name === undefined) return refuse(node)
+    for (const each of node.src) speaker.say(each)
+    return void speaker.f.emit(name)
+  }
 const float = (one: Bare, four: Bare): Spelling => plain({ f32: one, f32x: four })
 /** Instructions that are alike for both signs. */
 const both = (float1: Bare, float4: Bare, int1: Bare, int4: Bare): Spelling =>
@@ -25,26 +27,35 @@ const both = (float1: Bare, float4: Bare, int1: Bare, int4: Bare): Spelling =>
 const bits = (one: Bare, four: Bare): Spelling => plain({ i32: one, u32: one, bool: one, i32x: four, u32x: four, boolx: four })
 
 type Comparison = 'lt' | 'le' | 'gt' | 'ge'
-const order = (name: Comparison): Spelling => plain({
-  f32: `f32.${name}`, f32x: `f32x4.${name}`, i32: `i32.${name}_s`, u32: `i32.${name}_u`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u`,
-})
+const order = (name: Comparison): Spelling =>
+  plain({
+    f32: `f32.${name}`,
+    f32x: `f32x4.${name}`,
+    i32: `i32.${name}_s`,
+    u32: `i32.${name}_u`,
+    i32x: `i32x4.${name}_s`,
+    u32x: `i32x4.${name}_u`,
+  })
 
 /** `b < a ? b : a`, or with the greater: just as the language says it, also for NaN and -0. */
 const extreme = (name: 'min' | 'max'): Spelling => {
   const vectors = plain({ f32x: `f32x4.p${name}`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u` })
-  const compare: ByShape = name === 'min' ? { f32: 'f32.lt', i32: 'i32.lt_s', u32: 'i32.lt_u' } : { f32: 'f32.gt', i32: 'i32.gt_s', u32: 'i32.gt_u' }
+  const compare: ByShape =
+    name === 'min' ? { f32: 'f32.lt', i32: 'i32.lt_s', u32: 'i32.lt_u' } : { f32: 'f32.gt', i32: 'i32.gt_s', u32: 'i32.gt_u' }
   return (speaker, node) => {
     const shape = shapeOf(node.dtype)
     const better = compare[shape]
     if (better === undefined) return vectors(speaker, node)
     const { f } = speaker
     const type = shape === 'f32' ? 'f32' : 'i32'
-    return speaker.lend(type, (a) => speaker.lend(type, (b) => {
-      speaker.say(operand(node, 0))
-      f.localSet(a)
-      speaker.say(operand(node, 1))
-      f.localTee(b).localGet(a).localGet(b).localGet(a).emit(better).emit('select')
-    }))
+    return speaker.lend(type, (a) =>
+      speaker.lend(type, (b) => {
+        speaker.say(operand(node, 0))
+        f.localSet(a)
+        speaker.say(operand(node, 1))
+        f.localTee(b).localGet(a).localGet(b).localGet(a).emit(better).emit('select')
+      }),
+    )
   }
 }
 
@@ -61,46 +72,52 @@ function eachLane(speaker: Speaker, dtype: DType, write: (lane: number) => void)
 /** Operations on integers that WASM has for scalars only; `write` finds both operands in locals. */
 function laneByLane(speaker: Speaker, node: Node, write: (a: number, b: number) => void): void {
   const { f } = speaker
-  speaker.lend('i32', (a) => speaker.lend('i32', (b) => {
-    if (widthOf(node.dtype) === 1) {
-      speaker.say(operand(node, 0))
-      f.localSet(a)
-      speaker.say(operand(node, 1))
-      f.localSet(b)
-      return write(a, b)
-    }
-    return speaker.lend('v128', (as) => speaker.lend('v128', (bs) => {
-      speaker.say(operand(node, 0))
-      f.localSet(as)
-      speaker.say(operand(node, 1))
-      f.localSet(bs)
-      eachLane(speaker, node.dtype, (lane) => {
-        f.localGet(as).emit('i32x4.extract_lane', lane).localSet(a)
-        f.localGet(bs).emit('i32x4.extract_lane', lane).localSet(b)
-        write(a, b)
-      })
-    }))
-  }))
+  speaker.lend('i32', (a) =>
+    speaker.lend('i32', (b) => {
+      if (widthOf(node.dtype) === 1) {
+        speaker.say(operand(node, 0))
+        f.localSet(a)
+        speaker.say(operand(node, 1))
+        f.localSet(b)
+        return write(a, b)
+      }
+      return speaker.lend('v128', (as) =>
+        speaker.lend('v128', (bs) => {
+          speaker.say(operand(node, 0))
+          f.localSet(as)
+          speaker.say(operand(node, 1))
+          f.localSet(bs)
+          eachLane(speaker, node.dtype, (lane) => {
+            f.localGet(as).emit('i32x4.extract_lane', lane).localSet(a)
+            f.localGet(bs).emit('i32x4.extract_lane', lane).localSet(b)
+            write(a, b)
+          })
+        }),
+      )
+    }),
+  )
 }
 
 /** x / 0 is x and x % 0 is 0, which is what a divisor of 1 gives; so it does for MIN / -1, where WASM would trap. */
-const divide = (rest: boolean): Spelling => (speaker, node) => {
-  if (scalarOf(node.dtype) === 'f32') return float('f32.div', 'f32x4.div')(speaker, node)
-  const { f } = speaker
-  const signed = scalarOf(node.dtype) === 'i32'
-  const name = rest ? (signed ? 'i32.rem_s' : 'i32.rem_u') : signed ? 'i32.div_s' : 'i32.div_u'
-  const divisor = constantOf(operand(node, 1))
-  const safe = divisor !== undefined && divisor !== 0 && (divisor | 0) !== -1
-  if (safe && widthOf(node.dtype) === 1) return plain({ i32: name, u32: name })(speaker, node)
-  if (safe) return divideBy(speaker, node, divisor, name)
-  return laneByLane(speaker, node, (a, b) => {
-    f.localGet(a).i32Const(1).localGet(b).localGet(b).emit('i32.eqz')
-    if (signed && !rest) {
-      f.localGet(a).i32Const(-0x80000000).emit('i32.eq').localGet(b).i32Const(-1).emit('i32.eq').emit('i32.and').emit('i32.or')
-    }
-    f.emit('select').emit(name)
-  })
-}
+const divide =
+  (rest: boolean): Spelling =>
+  (speaker, node) => {
+    if (scalarOf(node.dtype) === 'f32') return float('f32.div', 'f32x4.div')(speaker, node)
+    const { f } = speaker
+    const signed = scalarOf(node.dtype) === 'i32'
+    const name = rest ? (signed ? 'i32.rem_s' : 'i32.rem_u') : signed ? 'i32.div_s' : 'i32.div_u'
+    const divisor = constantOf(operand(node, 1))
+    const safe = divisor !== undefined && divisor !== 0 && (divisor | 0) !== -1
+    if (safe && widthOf(node.dtype) === 1) return plain({ i32: name, u32: name })(speaker, node)
+    if (safe) return divideBy(speaker, node, divisor, name)
+    return laneByLane(speaker, node, (a, b) => {
+      f.localGet(a).i32Const(1).localGet(b).localGet(b).emit('i32.eqz')
+      if (signed && !rest) {
+        f.localGet(a).i32Const(-0x80000000).emit('i32.eq').localGet(b).i32Const(-1).emit('i32.eq').emit('i32.and').emit('i32.or')
+      }
+      f.emit('select').emit(name)
+    })
+  }
 
 function divideBy(speaker: Speaker, node: Node, divisor: number, name: Bare): void {
   const { f } = speaker
@@ -112,32 +129,44 @@ function divideBy(speaker: Speaker, node: Node, divisor: number, name: Bare): vo
 }
 
 /** WASM shifts all lanes by one count, modulo 32 like the language. */
-const shift = (left: boolean): Spelling => (speaker, node) => {
-  const signed = scalarOf(node.dtype) === 'i32'
-  const one = left ? 'i32.shl' : signed ? 'i32.shr_s' : 'i32.shr_u'
-  const four = left ? 'i32x4.shl' : signed ? 'i32x4.shr_s' : 'i32x4.shr_u'
-  if (widthOf(node.dtype) === 1) return plain({ i32: one, u32: one })(speaker, node)
-  const count = operand(node, 1)
-  const { f } = speaker
-  if (count.op === 'splat') {
-    speaker.say(operand(node, 0))
-    speaker.say(operand(count, 0))
-    return void f.emit(four)
+const shift =
+  (left: boolean): Spelling =>
+  (speaker, node) => {
+    const signed = scalarOf(node.dtype) === 'i32'
+    const one = left ? 'i32.shl' : signed ? 'i32.shr_s' : 'i32.shr_u'
+    const four = left ? 'i32x4.shl' : signed ? 'i32x4.shr_s' : 'i32x4.shr_u'
+    if (widthOf(node.dtype) === 1) return plain({ i32: one, u32: one })(speaker, node)
+    const count = operand(node, 1)
+    const { f } = speaker
+    if (count.op === 'splat') {
+      speaker.say(operand(node, 0))
+      speaker.say(operand(count, 0))
+      return void f.emit(four)
+    }
+    const counts = count.op === 'vec' ? count.src.map(constantOf) : []
+    if (counts.length > 0 && counts.every((each) => each !== undefined)) return shiftByConstants(speaker, node, counts, four)
+    return laneByLane(speaker, node, (a, b) => {
+      f.localGet(a).localGet(b).emit(one)
+    })
   }
-  const counts = count.op === 'vec' ? count.src.map(constantOf) : []
-  if (counts.length > 0 && counts.every((each) => each !== undefined)) return shiftByConstants(speaker, node, counts, four)
-  return laneByLane(speaker, node, (a, b) => { f.localGet(a).localGet(b).emit(one) })
-}
 
 /** All lanes by each count that occurs, then the right lanes of each. */
-function shiftByConstants(speaker: Speaker, node: Node, counts: readonly number[], name: 'i32x4.shl' | 'i32x4.shr_s' | 'i32x4.shr_u'): void {
+function shiftByConstants(
+  speaker: Speaker,
+  node: Node,
+  counts: readonly number[],
+  name: 'i32x4.shl' | 'i32x4.shr_s' | 'i32x4.shr_u',
+): void {
   const { f } = speaker
   speaker.lend('v128', (all) => {
     speaker.say(operand(node, 0))
     f.localSet(all)
     for (const [index, count] of [...new Set(counts)].entries()) {
       f.localGet(all).i32Const(count).emit(name)
-      f.v128Const('i32x4', [0, 1, 2, 3].map((lane) => (counts[lane] === count ? -1 : 0))).emit('v128.and')
+      f.v128Const(
+        'i32x4',
+        [0, 1, 2, 3].map((lane) => (counts[lane] === count ? -1 : 0)),
+      ).emit('v128.and')
       if (index > 0) f.emit('v128.or')
     }
   })
@@ -155,10 +184,12 @@ function absolute(speaker: Speaker, node: Node): void {
   const { f } = speaker
   if (scalarOf(node.dtype) === 'u32') return speaker.say(operand(node, 0))
   if (node.dtype !== 'i32') return plain({ f32: 'f32.abs', f32x: 'f32x4.abs', i32x: 'i32x4.abs' })(speaker, node)
-  return speaker.lend('i32', (value) => speaker.lend('i32', (sign) => {
-    speaker.say(operand(node, 0))
-    f.localTee(value).localGet(value).i32Const(31).emit('i32.shr_s').localTee(sign).emit('i32.xor').localGet(sign).emit('i32.sub')
-  }))
+  return speaker.lend('i32', (value) =>
+    speaker.lend('i32', (sign) => {
+      speaker.say(operand(node, 0))
+      f.localTee(value).localGet(value).i32Const(31).emit('i32.shr_s').localTee(sign).emit('i32.xor').localGet(sign).emit('i32.sub')
+    }),
+  )
 }
 
 function not(speaker: Speaker, node: Node): void {
@@ -205,11 +236,21 @@ function rsqrt(speaker: Speaker, node: Node): void {
 
 const FLOAT_ONE = 0x3f800000
 const casts: Partial<Record<`${Shape}>${Shape}`, readonly Bare[]>> = {
-  'f32>i32': ['i32.trunc_sat_f32_s'], 'f32>u32': ['i32.trunc_sat_f32_u'], 'i32>f32': ['f32.convert_i32_s'], 'u32>f32': ['f32.convert_i32_u'],
-  'f32x>i32x': ['i32x4.trunc_sat_f32x4_s'], 'f32x>u32x': ['i32x4.trunc_sat_f32x4_u'],
-  'i32x>f32x': ['f32x4.convert_i32x4_s'], 'u32x>f32x': ['f32x4.convert_i32x4_u'],
-  'i32>u32': [], 'u32>i32': [], 'i32x>u32x': [], 'u32x>i32x': [],
-  'bool>i32': [], 'bool>u32': [], 'bool>f32': ['f32.convert_i32_u'],
+  'f32>i32': ['i32.trunc_sat_f32_s'],
+  'f32>u32': ['i32.trunc_sat_f32_u'],
+  'i32>f32': ['f32.convert_i32_s'],
+  'u32>f32': ['f32.convert_i32_u'],
+  'f32x>i32x': ['i32x4.trunc_sat_f32x4_s'],
+  'f32x>u32x': ['i32x4.trunc_sat_f32x4_u'],
+  'i32x>f32x': ['f32x4.convert_i32x4_s'],
+  'u32x>f32x': ['f32x4.convert_i32x4_u'],
+  'i32>u32': [],
+  'u32>i32': [],
+  'i32x>u32x': [],
+  'u32x>i32x': [],
+  'bool>i32': [],
+  'bool>u32': [],
+  'bool>f32': ['f32.convert_i32_u'],
 }
 
 function cast(speaker: Speaker, node: Node): void {
@@ -249,7 +290,11 @@ function table(speaker: Speaker, node: Node): void {
   const { f } = speaker
   const offset = speaker.table(node)
   speaker.say(operand(node, 0))
-  f.i32Const(tableLength(node) - 1).emit('i32.and').i32Const(2).emit('i32.shl').emit('i32.add')
+  f.i32Const(tableLength(node) - 1)
+    .emit('i32.and')
+    .i32Const(2)
+    .emit('i32.shl')
+    .emit('i32.add')
   if (node.dtype === 'f32') f.emit('f32.load', { offset })
   else f.emit('i32.load', { offset })
 }

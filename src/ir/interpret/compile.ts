@@ -26,8 +26,15 @@ export interface Program {
 }
 
 /** A value known from some place on: in which scope, in which registers. */
-interface Known { readonly cells: Cells; readonly depth: number }
-interface Scope { readonly steps: Step[]; readonly exits: Set<number>; readonly known: Node[] }
+interface Known {
+  readonly cells: Cells
+  readonly depth: number
+}
+interface Scope {
+  readonly steps: Step[]
+  readonly exits: Set<number>
+  readonly known: Node[]
+}
 
 const DISPATCH = 0
 const WORKGROUP = 1
@@ -83,8 +90,12 @@ class Compiler {
     return sequence(steps, exits, exit, this.#state)
   }
 
-  get #depth(): number { return this.#scopes.length - 1 }
-  #emit(step: Step, depth = this.#depth): void { this.#scopes[depth]!.steps.push(step) }
+  get #depth(): number {
+    return this.#scopes.length - 1
+  }
+  #emit(step: Step, depth = this.#depth): void {
+    this.#scopes[depth]!.steps.push(step)
+  }
 
   /** `depth` is given for a scope that is open already. */
   #block(block: Node, exit: Exit | undefined, depth = this.#open()): Step {
@@ -102,15 +113,19 @@ class Compiler {
     const src = operands.map((operand) => this.#value(operand).cells)
     const [a, b] = src
     switch (node.op) {
-      case 'let': return void this.#locals.set((node.arg as { id: number }).id, this.#value(node.src[0]!))
+      case 'let':
+        return void this.#locals.set((node.arg as { id: number }).id, this.#value(node.src[0]!))
       case 'var': {
         const cells = state.register(node.src[0]!.dtype)
         this.#variables.set((node.arg as { id: number }).id, cells)
         return this.#emit(() => cells.set(a!))
       }
-      case 'set': return this.#emit(assign(this.#variables.get(node.arg as number)!, a!, node.src[0]!.dtype, state))
-      case 'store': return this.#emit(store(node, a!, b!, this.#memory(node), state, this.#clock))
-      case 'tileStore': return this.#emit(tileStep(node, a!, src, this.#memory(node), state, this.#clock))
+      case 'set':
+        return this.#emit(assign(this.#variables.get(node.arg as number)!, a!, node.src[0]!.dtype, state))
+      case 'store':
+        return this.#emit(store(node, a!, b!, this.#memory(node), state, this.#clock))
+      case 'tileStore':
+        return this.#emit(tileStep(node, a!, src, this.#memory(node), state, this.#clock))
       case 'if': {
         const then = this.#block(node.src[1]!, exit)
         const otherwise = node.src[2] === undefined ? undefined : this.#block(node.src[2], exit)
@@ -126,9 +141,12 @@ class Compiler {
         const inner: Exit = { left: new Uint8Array(state.lanes), count: 0 }
         return this.#emit(repeat(this.#block(node.src[0]!, inner), inner, state))
       }
-      case 'breakIf': return this.#emit(leave(a!, exit!))
-      case 'barrier': return this.#emit(this.#barrier(node.arg === 'workgroup'))
-      default: throw new IngotError('bad-kernel', `${node.op} is no statement`, { op: this.#kernel.name })
+      case 'breakIf':
+        return this.#emit(leave(a!, exit!))
+      case 'barrier':
+        return this.#emit(this.#barrier(node.arg === 'workgroup'))
+      default:
+        throw new IngotError('bad-kernel', `${node.op} is no statement`, { op: this.#kernel.name })
     }
   }
 
@@ -145,7 +163,8 @@ class Compiler {
       if (mask.count !== state.lanes) {
         const missing = state.all.lanes.find((lane) => !mask.lanes.subarray(0, mask.count).includes(lane))
         state.fault('bad-kernel', 'divergent barrier: not all lanes of the workgroup are here', missing, {
-          got: `${mask.count} lanes`, wanted: state.lanes,
+          got: `${mask.count} lanes`,
+          wanted: state.lanes,
         })
       }
       clock.passBarrier()
@@ -161,12 +180,19 @@ class Compiler {
 
   /** The registers of an expression, with the steps that fill them put in place. */
   #value(node: Node): Known {
-    const ready = node.op === 'local' ? this.#locals.get(node.arg as number) : this.#known.get(node) ?? this.#fresh.get(node)
+    const ready = node.op === 'local' ? this.#locals.get(node.arg as number) : (this.#known.get(node) ?? this.#fresh.get(node))
     if (ready !== undefined) return ready
     const src = node.src.map((operand) => this.#value(operand))
     const impure = this.#isImpure(node)
     const depth = impure || canFail(node) ? this.#depth : src.reduce((deepest, one) => Math.max(deepest, one.depth), leafDepth(node))
-    const known = { cells: this.#compute(node, src.map(({ cells }) => cells), depth), depth }
+    const known = {
+      cells: this.#compute(
+        node,
+        src.map(({ cells }) => cells),
+        depth,
+      ),
+      depth,
+    }
     if (impure) {
       this.#fresh.set(node, known)
     } else {
@@ -204,26 +230,38 @@ class Compiler {
         out.fill(node.dtype === 'f16' ? roundHalf(value) : value)
         return () => undefined
       }
-      case 'uniform': return () => { out.fill(state.uniforms.get(node.arg as string)!) }
-      case 'index': return position(node.arg as IndexName, out, state)
-      default: return undefined
+      case 'uniform':
+        return () => {
+          out.fill(state.uniforms.get(node.arg as string)!)
+        }
+      case 'index':
+        return position(node.arg as IndexName, out, state)
+      default:
+        return undefined
     }
   }
 
   #effect(node: Node, out: Cells, src: readonly Cells[]): Step {
     const state = this.#state
     switch (node.op) {
-      case 'load': return load(node, out, src[0]!, this.#memory(node), state)
-      case 'atomic': return atomic(node, out, src, this.#memory(node), state)
+      case 'load':
+        return load(node, out, src[0]!, this.#memory(node), state)
+      case 'atomic':
+        return atomic(node, out, src, this.#memory(node), state)
       case 'get': {
         const cells = this.#variables.get(node.arg as number)
-        if (cells === undefined) throw new IngotError('bad-kernel', 'no such variable', {
-          op: this.#kernel.name, got: node.arg,
-        })
+        if (cells === undefined)
+          throw new IngotError('bad-kernel', 'no such variable', {
+            op: this.#kernel.name,
+            got: node.arg,
+          })
         return () => out.set(cells)
       }
-      case 'tileLoad': return tileStep(node, out, src, this.#memory(node), state, this.#clock)
-      case 'tileFill': case 'tileMma': return tileStep(node, out, src, undefined, state, this.#clock)
+      case 'tileLoad':
+        return tileStep(node, out, src, this.#memory(node), state, this.#clock)
+      case 'tileFill':
+      case 'tileMma':
+        return tileStep(node, out, src, undefined, state, this.#clock)
       default: {
         const step = subgroupStep(node, out, src, state)
         if (step === undefined) throw new IngotError('bad-kernel', `${node.op} is no value`, { op: this.#kernel.name })
@@ -245,11 +283,21 @@ function leafDepth({ op, arg }: Node): number {
 function position(name: IndexName, out: Cells, state: State): Step {
   const [x, y] = state.kernel.workgroup
   const axis = 'xyz'.indexOf(name.slice(-1))
-  if (name.startsWith('workgroup.')) return () => { out.fill(state.workgroup[axis]!) }
-  if (name.startsWith('grid.')) return () => { out.fill(state.grid[axis]!) }
+  if (name.startsWith('workgroup.'))
+    return () => {
+      out.fill(state.workgroup[axis]!)
+    }
+  if (name.startsWith('grid.'))
+    return () => {
+      out.fill(state.grid[axis]!)
+    }
   const of: Partial<Record<IndexName, (lane: number) => number>> = {
-    'lane.x': (lane) => lane % x, 'lane.y': (lane) => Math.floor(lane / x) % y, 'lane.z': (lane) => Math.floor(lane / (x * y)),
-    lane: (lane) => lane, subgroup: (lane) => Math.floor(lane / state.subgroup), sublane: (lane) => lane % state.subgroup,
+    'lane.x': (lane) => lane % x,
+    'lane.y': (lane) => Math.floor(lane / x) % y,
+    'lane.z': (lane) => Math.floor(lane / (x * y)),
+    lane: (lane) => lane,
+    subgroup: (lane) => Math.floor(lane / state.subgroup),
+    sublane: (lane) => lane % state.subgroup,
   }
   for (let lane = 0; lane < out.length; lane++) out[lane] = of[name]!(lane)
   return () => undefined

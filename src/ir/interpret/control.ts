@@ -17,7 +17,9 @@ export function sequence(steps: readonly Step[], exits: ReadonlySet<number>, exi
   const [only] = steps
   if (exits.size === 0 || exit === undefined) {
     if (only !== undefined && steps.length === 1) return only
-    return (mask) => { for (let at = 0; at < steps.length; at++) steps[at]!(mask) }
+    return (mask) => {
+      for (let at = 0; at < steps.length; at++) steps[at]!(mask)
+    }
   }
   const staying = state.mask()
   return (mask) => {

@@ -14,8 +14,14 @@ import type { Cells, Mask, State, Step } from './state.ts'
 type Stored = Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array
 
 const ARRAYS = {
-  f32: Float32Array, i32: Int32Array, u32: Uint32Array,
-  f16: Uint16Array, i16: Int16Array, u16: Uint16Array, i8: Int8Array, u8: Uint8Array,
+  f32: Float32Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  f16: Uint16Array,
+  i16: Int16Array,
+  u16: Uint16Array,
+  i8: Int8Array,
+  u8: Uint8Array,
 } as const
 
 /** A buffer parameter or a shared array. The bytes of a buffer change with every dispatch. */
@@ -68,7 +74,15 @@ export class Memory {
 }
 
 /** Finds the first cell of each active lane's access of `count` elements, after checking the range. */
-function locate(memory: Memory, index: Cells, least: number, count: number, places: Int32Array, { lanes, count: active }: Mask, state: State): void {
+function locate(
+  memory: Memory,
+  index: Cells,
+  least: number,
+  count: number,
+  places: Int32Array,
+  { lanes, count: active }: Mask,
+  state: State,
+): void {
   const { length, width } = memory
   for (let at = 0; at < active; at++) {
     const lane = lanes[at]!
@@ -82,13 +96,17 @@ function locate(memory: Memory, index: Cells, least: number, count: number, plac
 function outOfRange({ name, length }: Memory, element: number, count: number, lane: number, state: State): never {
   const span = count === 1 ? `${name}[${element}]` : `${name}[${element}..+${count}]`
   return state.fault('out-of-range', `access out of range: ${span}`, lane, {
-    got: element, wanted: `an index below ${Math.max(0, length - count + 1)}`,
+    got: element,
+    wanted: `an index below ${Math.max(0, length - count + 1)}`,
   })
 }
 
 /** A sum that is smaller than what was added has wrapped. */
 function wrapped({ name }: Memory, element: number, plus: number, lane: number, state: State): never {
-  return state.fault('out-of-range', `the index of ${name} wraps around`, lane, { got: element, wanted: `at least the ${plus} that was added last` })
+  return state.fault('out-of-range', `the index of ${name} wraps around`, lane, {
+    got: element,
+    wanted: `at least the ${plus} that was added last`,
+  })
 }
 
 export function load(node: Node, out: Cells, index: Cells, memory: Memory, state: State): Step {
@@ -180,8 +198,13 @@ function agree(index: Cells, value: Cells, count: number, memory: Memory, { lane
 }
 
 const ATOMIC = {
-  add: (a, b) => a + b, min: Math.min, max: Math.max,
-  and: (a, b) => a & b, or: (a, b) => a | b, xor: (a, b) => a ^ b, exchange: (_, b) => b,
+  add: (a, b) => a + b,
+  min: Math.min,
+  max: Math.max,
+  and: (a, b) => a & b,
+  or: (a, b) => a | b,
+  xor: (a, b) => a ^ b,
+  exchange: (_, b) => b,
 } as const satisfies Record<AtomicKind, (a: number, b: number) => number>
 
 /** One lane after the other, in order of their numbers. */
@@ -203,7 +226,12 @@ export function atomic(node: Node, out: Cells, [index, value]: readonly Cells[],
 
 /** Calls `visit(place, cell)` for the 64 elements of a subgroup's tile: `place` in memory, `cell` in the tile. */
 export function eachOfTile(
-  index: number, row: number, transposed: boolean, lane: number, memory: Memory, state: State,
+  index: number,
+  row: number,
+  transposed: boolean,
+  lane: number,
+  memory: Memory,
+  state: State,
   visit: (place: number, cell: number) => void,
 ): void {
   for (let r = 0; r < 8; r++) {

@@ -19,14 +19,20 @@ export class Clock {
     this.subgroup = new Uint32Array(subgroups)
   }
 
-  startDispatch(): void { this.dispatch = ++this.now }
-  startWorkgroup(): void { this.workgroup = this.passBarrier() }
+  startDispatch(): void {
+    this.dispatch = ++this.now
+  }
+  startWorkgroup(): void {
+    this.workgroup = this.passBarrier()
+  }
   passBarrier(): number {
     this.barrier = ++this.now
     this.subgroup.fill(this.now)
     return this.now
   }
-  passSubgroupBarrier(group: number): void { this.subgroup[group] = ++this.now }
+  passSubgroupBarrier(group: number): void {
+    this.subgroup[group] = ++this.now
+  }
 }
 
 const MANY = -1
@@ -110,7 +116,9 @@ export class Shadow {
     return this.#race('writes', 'written with another value', this.#writeLane[index]!, index, lane)
   }
 
-  #group(lane: number): number { return Math.floor(lane / this.#state.subgroup) }
+  #group(lane: number): number {
+    return Math.floor(lane / this.#state.subgroup)
+  }
 
   #unordered(other: number, time: number, lane: number): boolean {
     if (other === lane) return false
@@ -139,7 +147,11 @@ export class Shadow {
   }
 
   #betweenWorkgroups(does: string, done: string, index: number, lane: number): never {
-    return this.#state.fault('bad-kernel', `data race: ${does} ${this.#name}[${index}], ${done} by another workgroup of this dispatch`, lane,
-      { hint: 'workgroups run in any order; use an atomic or another dispatch' })
+    return this.#state.fault(
+      'bad-kernel',
+      `data race: ${does} ${this.#name}[${index}], ${done} by another workgroup of this dispatch`,
+      lane,
+      { hint: 'workgroups run in any order; use an atomic or another dispatch' },
+    )
   }
 }

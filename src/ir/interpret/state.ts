@@ -48,10 +48,15 @@ export class State {
   register(dtype: DType): Cells {
     const length = isTile(dtype) ? 64 * this.subgroups : this.lanes * widthOf(dtype)
     switch (scalarOf(dtype)) {
-      case 'f32': case 'f16': return new Float32Array(length)
-      case 'i32': return new Int32Array(length)
-      case 'u32': return new Uint32Array(length)
-      case 'bool': return new Uint8Array(length)
+      case 'f32':
+      case 'f16':
+        return new Float32Array(length)
+      case 'i32':
+        return new Int32Array(length)
+      case 'u32':
+        return new Uint32Array(length)
+      case 'bool':
+        return new Uint8Array(length)
     }
   }
 
@@ -65,7 +70,8 @@ export class State {
       const count = active[group]!
       if (count !== 0 && count !== size) {
         this.fault('bad-kernel', `divergent ${what}: only some lanes of subgroup ${group} are here`, undefined, {
-          got: count, wanted: size,
+          got: count,
+          wanted: size,
         })
       }
     }

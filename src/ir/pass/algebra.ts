@@ -21,46 +21,77 @@ const COMMUTATIVE: ReadonlySet<OpName> = new Set(['add', 'mul', 'and', 'or', 'xo
 const ALL_ONES = 0xffffffff
 
 const MERGE = {
-  add: (a: number, b: number) => a + b, mul: Math.imul, and: (a: number, b: number) => a & b, or: (a: number, b: number) => a | b,
+  add: (a: number, b: number) => a + b,
+  mul: Math.imul,
+  and: (a: number, b: number) => a & b,
+  or: (a: number, b: number) => a | b,
 }
 
 /** (x op c1) op c2 -> x op (c1 op c2) for ops of integers that may be regrouped. */
-const regroup = (op: OpName, inner: keyof typeof MERGE = 'add'): Rule => ({ make, constant, a, right }) => {
-  const first = a.op === op ? splatOf(a.src[1] as Node) : undefined
-  if (first === undefined || right === undefined) return undefined
-  return make(op, a.src[0] as Node, constant(MERGE[inner](first, right)))
-}
-/** Two shifts one way are one, if together they are below 32. */
-const regroupShift = (op: 'shl' | 'shr'): Rule => ({ make, constant, a, right = 0 }) => {
-  const first = a.op === op ? splatOf(a.src[1] as Node) ?? 0 : 0
-  return first > 0 && right > 0 && first + right < 32 ? make(op, a.src[0] as Node, constant(first + right)) : undefined
-}
-const first = (...rules: readonly Rule[]): Rule => (it) => {
-  for (const rule of rules) {
-    const found = rule(it)
-    if (found !== undefined) return found
+const regroup =
+  (op: OpName, inner: keyof typeof MERGE = 'add'): Rule =>
+  ({ make, constant, a, right }) => {
+    const first = a.op === op ? splatOf(a.src[1] as Node) : undefined
+    if (first === undefined || right === undefined) return undefined
+    return make(op, a.src[0] as Node, constant(MERGE[inner](first, right)))
   }
-  return undefined
-}
-const unit = (value: number): Rule => ({ a, right }) => (right === value ? a : undefined)
-const absorbing = (value: number): Rule => ({ b, right }) => (right === value ? b : undefined)
+/** Two shifts one way are one, if together they are below 32. */
+const regroupShift =
+  (op: 'shl' | 'shr'): Rule =>
+  ({ make, constant, a, right = 0 }) => {
+    const first = a.op === op ? (splatOf(a.src[1] as Node) ?? 0) : 0
+    return first > 0 && right > 0 && first + right < 32 ? make(op, a.src[0] as Node, constant(first + right)) : undefined
+  }
+const first =
+  (...rules: readonly Rule[]): Rule =>
+  (it) => {
+    for (const rule of rules) {
+      const found = rule(it)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+const unit =
+  (value: number): Rule =>
+  ({ a, right }) =>
+    right === value ? a : undefined
+const absorbing =
+  (value: number): Rule =>
+  ({ b, right }) =>
+    right === value ? b : undefined
 const idempotent: Rule = ({ a, b }) => (a === b ? a : undefined)
-const ifSame = (value: number): Rule => ({ a, b, constant }) => (a === b ? constant(value) : undefined)
+const ifSame =
+  (value: number): Rule =>
+  ({ a, b, constant }) =>
+    a === b ? constant(value) : undefined
 
 const INTEGER: Partial<Record<OpName, Rule>> = {
   add: first(unit(0), regroup('add')),
   sub: first(unit(0), ifSame(0), regroupSub),
   mul: first(unit(1), absorbing(0), regroup('mul', 'mul')),
   div: first(unit(1), ({ make, constant, dtype, a, right }) =>
-    (scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('shr', a, constant(Math.log2(right))) : undefined)),
-  rem: first(({ constant, right }) => (right === 1 ? constant(0) : undefined), ({ make, constant, dtype, a, right }) =>
-    (scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('and', a, constant(right - 1)) : undefined)),
+    scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('shr', a, constant(Math.log2(right))) : undefined,
+  ),
+  rem: first(
+    ({ constant, right }) => (right === 1 ? constant(0) : undefined),
+    ({ make, constant, dtype, a, right }) =>
+      scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('and', a, constant(right - 1)) : undefined,
+  ),
   min: first(idempotent, ({ b, dtype, right }) => (scalarOf(dtype) === 'u32' && right === 0 ? b : undefined)),
   max: first(idempotent, ({ a, dtype, right }) => (scalarOf(dtype) === 'u32' && right === 0 ? a : undefined)),
   and: first(
-    absorbing(0), idempotent, isAllOnes(({ a }) => a), regroup('and', 'and'), ({ constant, a, right }) => lowBits(constant, a, right),
+    absorbing(0),
+    idempotent,
+    isAllOnes(({ a }) => a),
+    regroup('and', 'and'),
+    ({ constant, a, right }) => lowBits(constant, a, right),
   ),
-  or: first(unit(0), idempotent, isAllOnes(({ b }) => b), regroup('or', 'or')),
+  or: first(
+    unit(0),
+    idempotent,
+    isAllOnes(({ b }) => b),
+    regroup('or', 'or'),
+  ),
   xor: first(unit(0), ifSame(0)),
   shl: first(unit(0), regroupShift('shl')),
   shr: first(unit(0), regroupShift('shr'), dropLowBits),
@@ -83,15 +114,26 @@ const OF_EQUALS: Partial<Record<OpName, number>> = { eq: 1, le: 1, ge: 1, ne: 0,
 export function simplifyArithmetic(into: Making, op: OpName, dtype: DType, src: readonly Node[]): Node | undefined {
   const [x, y, z] = src as readonly [Node, Node, Node]
   switch (op) {
-    case 'cast': return simplifyCast(into, dtype, x)
+    case 'cast':
+      return simplifyCast(into, dtype, x)
     case 'bitcast':
       if (x.dtype === dtype) return x
       return x.op === 'bitcast' ? into.make('bitcast', dtype, x.src) : undefined
-    case 'neg': return x.op === 'neg' ? x.src[0] : undefined
-    case 'not': return simplifyNot(into, x)
-    case 'select': return simplifySelect(into, dtype, x, y, z)
-    case 'eq': case 'ne': case 'lt': case 'le': case 'gt': case 'ge': return simplifyCompare(into, op, dtype, x, y)
-    default: return src.length === 2 ? simplifyTwo(into, op, dtype, x, y) : undefined
+    case 'neg':
+      return x.op === 'neg' ? x.src[0] : undefined
+    case 'not':
+      return simplifyNot(into, x)
+    case 'select':
+      return simplifySelect(into, dtype, x, y, z)
+    case 'eq':
+    case 'ne':
+    case 'lt':
+    case 'le':
+    case 'gt':
+    case 'ge':
+      return simplifyCompare(into, op, dtype, x, y)
+    default:
+      return src.length === 2 ? simplifyTwo(into, op, dtype, x, y) : undefined
   }
 }
 
@@ -102,7 +144,10 @@ function simplifyTwo(into: Making, op: OpName, dtype: DType, x: Node, y: Node): 
   return rule({
     make: (name, a, b) => into.make(name, dtype, name === 'not' ? [a] : [a, b]),
     constant: (value) => into.constant(value, dtype),
-    dtype, a: x, b: y, right: splatOf(y),
+    dtype,
+    a: x,
+    b: y,
+    right: splatOf(y),
   })
 }
 
@@ -192,10 +237,18 @@ export function trailingZeros(node: Node, known: (local: Node) => number = () =>
   const of = (child: Node): number => trailingZeros(child, known, depth - 1)
   if (b === undefined) return 0
   switch (node.op) {
-    case 'mul': return Math.min(32, of(a) + of(b))
-    case 'add': case 'sub': case 'or': case 'xor': return Math.min(of(a), of(b))
-    case 'and': return Math.max(of(a), of(b))
-    case 'shl': return Math.min(32, of(a) + ((splatOf(b) ?? 0) & 31))
-    default: return 0
+    case 'mul':
+      return Math.min(32, of(a) + of(b))
+    case 'add':
+    case 'sub':
+    case 'or':
+    case 'xor':
+      return Math.min(of(a), of(b))
+    case 'and':
+      return Math.max(of(a), of(b))
+    case 'shl':
+      return Math.min(32, of(a) + ((splatOf(b) ?? 0) & 31))
+    default:
+      return 0
   }
 }

@@ -62,7 +62,9 @@ export class Collective {
     }
     let result: Node | undefined
     parts.split()
-    parts.each(() => { result = recall(this.#writer, from, at, dtype, name, id) })
+    parts.each(() => {
+      result = recall(this.#writer, from, at, dtype, name, id)
+    })
     return result as Node
   }
 
@@ -96,10 +98,14 @@ export class Collective {
     const [lane, sublane] = [this.#index('lane'), this.#index('sublane')]
     const first = lane.sub(sublane)
     switch (op) {
-      case 'subBroadcast': return first.add(arg as number)
-      case 'subShuffleXor': return lane.xor(arg as number)
-      case 'subShuffleDown': return first.add(sublane.add(arg as number).rem(size))
-      default: return first.add(this.#writer.value<'u32'>(parts.expression(src[1] as Node)).rem(size))
+      case 'subBroadcast':
+        return first.add(arg as number)
+      case 'subShuffleXor':
+        return lane.xor(arg as number)
+      case 'subShuffleDown':
+        return first.add(sublane.add(arg as number).rem(size))
+      default:
+        return first.add(this.#writer.value<'u32'>(parts.expression(src[1] as Node)).rem(size))
     }
   }
 
@@ -110,7 +116,7 @@ export class Collective {
 
   #tile(id: number): string {
     let name = this.#tiles.get(id)
-    if (name === undefined) this.#tiles.set(id, name = this.#arrays.make('tile', 'f32', this.#subgroups * SIDE * SIDE))
+    if (name === undefined) this.#tiles.set(id, (name = this.#arrays.make('tile', 'f32', this.#subgroups * SIDE * SIDE)))
     return name
   }
 
@@ -118,27 +124,39 @@ export class Collective {
   assign(parts: Parts, id: number, value: Node): void {
     const [writer, to] = [this.#writer, this.#tile(id)]
     const operands = value.op === 'tileMma' ? [] : value.src.map((node) => parts.expression(node))
-    parts.lead(() => writer.repeat('row', SIDE, 1, (row) => {
-      writer.store(to, this.#row(row), this.#rowOf(value, operands, row), SIDE)
-    }))
+    parts.lead(() =>
+      writer.repeat('row', SIDE, 1, (row) => {
+        writer.store(to, this.#row(row), this.#rowOf(value, operands, row), SIDE)
+      }),
+    )
   }
 
   store(parts: Parts, { src, arg }: Node): void {
     const writer = this.#writer
     const [index, stride] = src.slice(0, 2).map((node) => writer.value<'u32'>(parts.expression(node))) as [U32, U32]
     const tile = src[2] as Node
-    parts.lead(() => writer.repeat('row', SIDE, 1, (row) => {
-      const value = writer.load(this.#tile(tile.arg as number), this.#row(row), 'f32x8', SIDE)
-      writer.store(memOf(arg), index.add(row.mul(stride)), value, SIDE)
-    }))
+    parts.lead(() =>
+      writer.repeat('row', SIDE, 1, (row) => {
+        const value = writer.load(this.#tile(tile.arg as number), this.#row(row), 'f32x8', SIDE)
+        writer.store(memOf(arg), index.add(row.mul(stride)), value, SIDE)
+      }),
+    )
   }
 
   #rowOf(value: Node, operands: readonly Node[], row: U32): Node {
     const writer = this.#writer
     const { op, arg } = value
     if (op === 'local' || op === 'get') return writer.load(this.#tile(arg as number), this.#row(row), 'f32x8', SIDE)
-    if (op === 'tileMma') return this.#multiply(value.src.map((node) => this.#tile(node.arg as number)), row)
-    if (op === 'tileFill') return writer.value<'f32'>(operands[0] as Node).to('f32').splat(SIDE).node
+    if (op === 'tileMma')
+      return this.#multiply(
+        value.src.map((node) => this.#tile(node.arg as number)),
+        row,
+      )
+    if (op === 'tileFill')
+      return writer
+        .value<'f32'>(operands[0] as Node)
+        .to('f32')
+        .splat(SIDE).node
     const [index, stride] = operands.map((node) => writer.value<'u32'>(node)) as [U32, U32]
     const mem = memOf(arg)
     if ((arg as { transposed?: boolean }).transposed !== true) return writer.load(mem, index.add(row.mul(stride)), 'f32x8', SIDE)

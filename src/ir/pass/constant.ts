@@ -18,7 +18,7 @@ export function constantOf(node: Node): number | undefined {
 
 /** The value that all elements of a constant have. */
 export function splatOf(node: Node): number | undefined {
-  const scalar = node.op === 'splat' ? node.src[0] as Node : node
+  const scalar = node.op === 'splat' ? (node.src[0] as Node) : node
   return constantOf(scalar)
 }
 
@@ -36,11 +36,16 @@ export function elementsOf(node: Node): readonly Node[] | undefined {
 /** A number as its type can hold it: rounded or wrapped. */
 export function normal(scalar: Scalar, value: number): number | boolean {
   switch (scalar) {
-    case 'f32': return Math.fround(value)
-    case 'f16': return roundHalf(value)
-    case 'i32': return value | 0
-    case 'u32': return value >>> 0
-    case 'bool': return value !== 0
+    case 'f32':
+      return Math.fround(value)
+    case 'f16':
+      return roundHalf(value)
+    case 'i32':
+      return value | 0
+    case 'u32':
+      return value >>> 0
+    case 'bool':
+      return value !== 0
   }
 }
 

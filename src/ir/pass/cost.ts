@@ -7,7 +7,22 @@ import { splatOf } from './constant.ts'
 
 const FREE: ReadonlySet<OpName> = new Set(['const', 'index', 'uniform', 'local'])
 const SLOW: ReadonlySet<OpName> = new Set([
-  'div', 'rem', 'sqrt', 'rsqrt', 'exp', 'exp2', 'log', 'log2', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'tanh', 'pow',
+  'div',
+  'rem',
+  'sqrt',
+  'rsqrt',
+  'exp',
+  'exp2',
+  'log',
+  'log2',
+  'sin',
+  'cos',
+  'tan',
+  'asin',
+  'acos',
+  'atan',
+  'tanh',
+  'pow',
 ])
 
 /** Not worth a name even if written twice: leaves, an element of one, `i + 1`. */
@@ -16,10 +31,17 @@ export function isTrivial(node: Node): boolean {
   const [a, b] = node.src
   if (a === undefined) return false
   switch (node.op) {
-    case 'splat': case 'extract': case 'bitcast': return isTrivial(a)
-    case 'cast': return a.op === 'const'
-    case 'add': case 'sub': return isInteger(node.dtype) && FREE.has(a.op) && b !== undefined && splatOf(b) !== undefined
-    default: return false
+    case 'splat':
+    case 'extract':
+    case 'bitcast':
+      return isTrivial(a)
+    case 'cast':
+      return a.op === 'const'
+    case 'add':
+    case 'sub':
+      return isInteger(node.dtype) && FREE.has(a.op) && b !== undefined && splatOf(b) !== undefined
+    default:
+      return false
   }
 }
 

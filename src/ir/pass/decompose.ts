@@ -29,7 +29,9 @@ export function decompose(kernel: Kernel, target: Target): Kernel {
       const formula = table[made.op]
       if (formula === undefined) {
         throw new IngotError('unsupported', `${target.name} has no ${made.op}`, {
-          op: kernel.name, got: made.dtype, hint: 'and nothing it could be made of',
+          op: kernel.name,
+          got: made.dtype,
+          hint: 'and nothing it could be made of',
         })
       }
       made = go(formula(maker, made, made.src))

@@ -16,10 +16,12 @@ export class Folder extends Interner implements Making {
   override make(op: OpName, dtype: DType, src: readonly Node[] = [], arg: Arg = null): Node {
     if (op === 'const') return super.make(op, dtype, src, normal(scalarOf(dtype), Number(arg)))
     if (opRecord(op).kind !== 'pure' || src.length === 0) return super.make(op, dtype, src, arg)
-    return (op === 'table' ? this.#entry(dtype, src[0] as Node, arg) : this.#constant(op, dtype, src))
-      ?? simplifyVector(this, op, dtype, src, arg)
-      ?? simplifyArithmetic(this, op, dtype, src)
-      ?? super.make(op, dtype, src, arg)
+    return (
+      (op === 'table' ? this.#entry(dtype, src[0] as Node, arg) : this.#constant(op, dtype, src)) ??
+      simplifyVector(this, op, dtype, src, arg) ??
+      simplifyArithmetic(this, op, dtype, src) ??
+      super.make(op, dtype, src, arg)
+    )
   }
 
   /** A scalar constant, or one spread over a vector. */

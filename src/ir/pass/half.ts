@@ -14,8 +14,25 @@ import { idOf } from './writer.ts'
 
 /** Of f16 operands, these give an f16 again without rounding. */
 const EXACT: ReadonlySet<OpName> = new Set([
-  'const', 'local', 'get', 'load', 'neg', 'abs', 'min', 'max', 'floor', 'ceil', 'trunc', 'rint', 'select',
-  'splat', 'vec', 'extract', 'slice', 'join', 'hmax',
+  'const',
+  'local',
+  'get',
+  'load',
+  'neg',
+  'abs',
+  'min',
+  'max',
+  'floor',
+  'ceil',
+  'trunc',
+  'rint',
+  'select',
+  'splat',
+  'vec',
+  'extract',
+  'slice',
+  'join',
+  'hmax',
 ])
 
 export function half(kernel: Kernel, target: Target): Kernel {
@@ -40,7 +57,7 @@ export function half(kernel: Kernel, target: Target): Kernel {
     if (!isHalf(dtype) || isTile(dtype)) return false
     if (op === 'local') return sums.has(arg as number)
     if (op === 'cast') return scalarOf((src[0] as Node).dtype) !== 'bool' && !isHalf((src[0] as Node).dtype)
-    return !EXACT.has(op) && !op.startsWith('sub') || op === 'sub'
+    return (!EXACT.has(op) && !op.startsWith('sub')) || op === 'sub'
   }
 
   /** The node in f32, its own result not yet rounded. */

@@ -31,7 +31,7 @@ export class LaneArrays {
   /** The array that keeps the local or variable `id`. */
   home(id: number, dtype: DType): string {
     let name = this.#homes.get(id)
-    if (name === undefined) this.#homes.set(id, name = this.make(`kept${id}`, storageOf(dtype), this.#lanes * widthOf(dtype)))
+    if (name === undefined) this.#homes.set(id, (name = this.make(`kept${id}`, storageOf(dtype), this.#lanes * widthOf(dtype))))
     return name
   }
 
@@ -39,7 +39,7 @@ export class LaneArrays {
   scratch(key: string, dtype: DType): string {
     const full = `${key} ${dtype}`
     let name = this.#scratch.get(full)
-    if (name === undefined) this.#scratch.set(full, name = this.make('passed', storageOf(dtype), this.#lanes * widthOf(dtype)))
+    if (name === undefined) this.#scratch.set(full, (name = this.make('passed', storageOf(dtype), this.#lanes * widthOf(dtype))))
     return name
   }
 }

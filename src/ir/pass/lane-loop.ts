@@ -26,7 +26,11 @@ export type Step =
 
 /** Writes the steps; `counters` are the arrays of loop variables that lanes count for themselves. */
 export function writeLoops(
-  kernel: Kernel, writer: Writer, arrays: LaneArrays, steps: readonly Step[], counters: ReadonlyMap<number, string>,
+  kernel: Kernel,
+  writer: Writer,
+  arrays: LaneArrays,
+  steps: readonly Step[],
+  counters: ReadonlyMap<number, string>,
 ): void {
   const survey = new Survey(counters)
   for (const step of steps) survey.step(step)
@@ -60,7 +64,7 @@ class Survey {
   /** The locals that a part must fetch before it begins. */
   fetched(part: Part): [number, Node][] {
     const isElsewhere = (id: number): boolean => this.#defined.has(id) && this.#defined.get(id) !== part
-    return [...this.#reads.get(part) ?? []].filter(([id]) => this.counters.has(id) || isElsewhere(id))
+    return [...(this.#reads.get(part) ?? [])].filter(([id]) => this.counters.has(id) || isElsewhere(id))
   }
 
   #part(part: Part): void {
@@ -109,17 +113,22 @@ class Loops {
   #step(step: Step): void {
     const writer = this.#writer
     switch (step.kind) {
-      case 'part': return this.#part(step)
+      case 'part':
+        return this.#part(step)
       case 'if': {
         const blocks = [step.yes, step.no].map((inner) => writer.inside(() => this.steps(inner)))
         return writer.add('if', [step.condition, ...(step.no.length > 0 ? blocks : blocks.slice(0, 1))])
       }
-      case 'for': return writer.add('for', [...step.bounds, writer.inside(() => this.steps(step.body))], step.arg)
-      case 'loop': return writer.add('loop', [writer.inside(() => {
-        this.steps(step.head)
-        this.#leaveWhenNone(step.mask)
-        this.steps(step.body)
-      })])
+      case 'for':
+        return writer.add('for', [...step.bounds, writer.inside(() => this.steps(step.body))], step.arg)
+      case 'loop':
+        return writer.add('loop', [
+          writer.inside(() => {
+            this.steps(step.head)
+            this.#leaveWhenNone(step.mask)
+            this.steps(step.body)
+          }),
+        ])
     }
   }
 
@@ -162,7 +171,7 @@ class Loops {
     if (value === undefined || (op !== 'let' && op !== 'var' && op !== 'set')) {
       return writer.copy(node, this.#expression, this.#statement)
     }
-    const id = op === 'set' ? arg as number : idOf(arg)
+    const id = op === 'set' ? (arg as number) : idOf(arg)
     const isKept = this.#survey.isKept(id)
     if (op !== 'let') {
       if (!isKept) return writer.copy(node, this.#expression, this.#statement)
@@ -179,23 +188,32 @@ class Loops {
   readonly #expression = (node: Node): Node => {
     const known = this.#done.get(node)
     if (known !== undefined) return known
-    const made = node.op === 'index' ? this.#index(node)
-      : this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
+    const made = node.op === 'index' ? this.#index(node) : this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
     this.#done.set(node, made)
     return made
   }
 
   #index(node: Node): Node {
     const lane = this.#lane as Value<'u32'>
-    const { workgroup: [x, y, z], subgroup } = this.#kernel
+    const {
+      workgroup: [x, y, z],
+      subgroup,
+    } = this.#kernel
     switch (node.arg) {
-      case 'lane': return lane.node
-      case 'lane.x': return y * z === 1 ? lane.node : lane.rem(x).node
-      case 'lane.y': return z === 1 ? (y === 1 ? lane.sub(lane) : lane.div(x)).node : lane.div(x).rem(y).node
-      case 'lane.z': return z === 1 ? lane.sub(lane).node : lane.div(x * y).node
-      case 'subgroup': return lane.div(subgroup).node
-      case 'sublane': return lane.rem(subgroup).node
-      default: return node
+      case 'lane':
+        return lane.node
+      case 'lane.x':
+        return y * z === 1 ? lane.node : lane.rem(x).node
+      case 'lane.y':
+        return z === 1 ? (y === 1 ? lane.sub(lane) : lane.div(x)).node : lane.div(x).rem(y).node
+      case 'lane.z':
+        return z === 1 ? lane.sub(lane).node : lane.div(x * y).node
+      case 'subgroup':
+        return lane.div(subgroup).node
+      case 'sublane':
+        return lane.rem(subgroup).node
+      default:
+        return node
     }
   }
 }

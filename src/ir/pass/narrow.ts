@@ -20,8 +20,11 @@ import { part } from './vector.ts'
 import { Writer, idOf, memOf, widthArg } from './writer.ts'
 
 const BITS: Partial<Record<string, Form>> = {
-  u8: { bits: 8, kind: 'unsigned' }, i8: { bits: 8, kind: 'signed' },
-  u16: { bits: 16, kind: 'unsigned' }, i16: { bits: 16, kind: 'signed' }, f16: { bits: 16, kind: 'half' },
+  u8: { bits: 8, kind: 'unsigned' },
+  i8: { bits: 8, kind: 'signed' },
+  u16: { bits: 16, kind: 'unsigned' },
+  i16: { bits: 16, kind: 'signed' },
+  f16: { bits: 16, kind: 'half' },
 }
 
 export function narrow(kernel: Kernel, target: Target): Kernel {
@@ -150,13 +153,14 @@ class Narrower {
     const packing = this.#packings.get(mem)
     if (packing === undefined || !packing.isPacked) {
       const lanes = Array.from({ length: widthOf(dtype) }, (_, lane) =>
-        this.#element(mem, index.add(lane), packing?.kind === 'half' ? 'f32' : scalarOf(dtype)))
-      return lanes.length === 1 ? lanes[0] as Node : this.#writer.make('vec', dtype, lanes)
+        this.#element(mem, index.add(lane), packing?.kind === 'half' ? 'f32' : scalarOf(dtype)),
+      )
+      return lanes.length === 1 ? (lanes[0] as Node) : this.#writer.make('vec', dtype, lanes)
     }
     const words = new Map<Node, Value<'u32'>>()
     const word = (at: Value<'u32'>): Value<'u32'> => {
       let known = words.get(at.node)
-      if (known === undefined) words.set(at.node, known = this.#writer.value(this.#element(mem, at, 'u32')))
+      if (known === undefined) words.set(at.node, (known = this.#writer.value(this.#element(mem, at, 'u32'))))
       return known
     }
     const first = index.mul(packing.group)
@@ -172,7 +176,9 @@ class Narrower {
       const first = this.#writer.value<'u32'>(this.#expression(run.first))
       const word = (at: Value<'u32'>): Value<'u32'> => this.#writer.value(this.#element(run.mem, at, 'u32'))
       const elements = extractRun(this.#writer, packing, word, first, this.#alignment(run.first, 1), run.ids.length)
-      run.ids.forEach((ids, at) => { for (const each of ids) this.#loaded.set(each, elements[at] as Node) })
+      run.ids.forEach((ids, at) => {
+        for (const each of ids) this.#loaded.set(each, elements[at] as Node)
+      })
     }
     return this.#loaded.get(id)
   }
@@ -217,4 +223,3 @@ class Narrower {
     })
   }
 }
-

@@ -41,8 +41,9 @@ export function outline(kernel: Kernel, writer: Writer): Outline {
   function expression(node: Node): Node {
     const before = done.get(node)
     if (before !== undefined) return before
-    const made = (node.op === 'local' ? known.get(node.arg as number) : undefined)
-      ?? writer.make(node.op, node.dtype, node.src.map(expression), node.arg)
+    const made =
+      (node.op === 'local' ? known.get(node.arg as number) : undefined) ??
+      writer.make(node.op, node.dtype, node.src.map(expression), node.arg)
     done.set(node, made)
     return made
   }
@@ -59,7 +60,7 @@ export function outline(kernel: Kernel, writer: Writer): Outline {
         continue
       }
       const position = made.statements.length
-      for (const key of changesOf(child.op === 'let' ? value as Node : child)) note(made, position, key)
+      for (const key of changesOf(child.op === 'let' ? (value as Node) : child)) note(made, position, key)
       const blocks: Block[] = []
       made.statements.push({ node: child, operands, blocks })
       for (const inner of child.src) if (inner.op === 'block') blocks.push(block(inner, made, position, child.op !== 'if'))
@@ -73,10 +74,16 @@ export function outline(kernel: Kernel, writer: Writer): Outline {
 /** What a node changes: a memory, a variable, or at a barrier all memories. */
 function changesOf({ op, arg }: Node): readonly string[] {
   switch (op) {
-    case 'store': case 'tileStore': case 'atomic': return [memOf(arg)]
-    case 'set': return [variableKey(arg as number)]
-    case 'barrier': return ['*']
-    default: return []
+    case 'store':
+    case 'tileStore':
+    case 'atomic':
+      return [memOf(arg)]
+    case 'set':
+      return [variableKey(arg as number)]
+    case 'barrier':
+      return ['*']
+    default:
+      return []
   }
 }
 

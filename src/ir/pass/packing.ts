@@ -26,9 +26,7 @@ export interface Packing extends Form {
 }
 
 /** `count` scalars from number `first` on, which is a multiple of `alignment`. */
-export function extract(
-  writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number,
-): Node {
+export function extract(writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node {
   const each = 32 / packing.bits
   if (count % each === 0 && alignment >= each) {
     const base = first.div(each)
@@ -39,7 +37,12 @@ export function extract(
   const lanes = Array.from({ length: count }, (_, lane) => {
     const number = first.add(lane)
     const bits = isInOne ? word(first.div(each)) : word(number.div(each))
-    const shift = isInOne ? first.rem(each).mul(packing.bits).add(lane * packing.bits) : number.rem(each).mul(packing.bits)
+    const shift = isInOne
+      ? first
+          .rem(each)
+          .mul(packing.bits)
+          .add(lane * packing.bits)
+      : number.rem(each).mul(packing.bits)
     return unpackOne(packing, bits, shift).node
   })
   return concat(writer.interner, lanes)
@@ -65,8 +68,10 @@ export function extractRun(writer: Writer, packing: Form, word: (index: U32) => 
     const shifted = high === undefined ? low.shr(shift) : low.shr(shift).or(high.shl(bits).shl(writer.u32(32 - bits).sub(shift)))
     return writer.value<'u32'>(writer.bind('word', shifted.node))
   })
-  return Array.from({ length: count }, (_, at) =>
-    unpackOne(packing, placed[Math.floor(at / each)] as U32, writer.u32((at % each) * bits)).node)
+  return Array.from(
+    { length: count },
+    (_, at) => unpackOne(packing, placed[Math.floor(at / each)] as U32, writer.u32((at % each) * bits)).node,
+  )
 }
 
 function unpackWord(writer: Writer, { bits, kind }: Form, word: U32): Node {
@@ -81,7 +86,11 @@ function unpackOne({ bits, kind }: Form, word: U32, shift: U32): Value<'u32'> | 
   const known = constantOf(shift.node)
   if (kind === 'half') return known === undefined ? word.shr(shift).unpackF16().lane(0) : word.unpackF16().lane(known / 16)
   const down = word.shr(shift)
-  if (kind === 'signed') return down.shl(32 - bits).as('i32').shr(32 - bits)
+  if (kind === 'signed')
+    return down
+      .shl(32 - bits)
+      .as('i32')
+      .shr(32 - bits)
   return known === 32 - bits ? down : down.and(2 ** bits - 1)
 }
 
@@ -122,6 +131,12 @@ function packWord(writer: Writer, { bits, kind }: Form, lanes: readonly Node[]):
     const scalar = scalarOf((lanes[0] as Node).dtype)
     return writer.value<'u32x4'>(writer.make('vec', vector(scalar, 4 as Width), lanes)).packI8()
   }
-  const fields = lanes.map((node, lane) => writer.value<'u32'>(node).as('u32').and(2 ** bits - 1).shl(lane * bits))
+  const fields = lanes.map((node, lane) =>
+    writer
+      .value<'u32'>(node)
+      .as('u32')
+      .and(2 ** bits - 1)
+      .shl(lane * bits),
+  )
   return fields.reduce((all, one) => all.or(one))
 }

@@ -18,7 +18,11 @@ import { Writer, idOf, memOf } from './writer.ts'
 const DEEPEST = 24
 
 /** Where an expression is needed, and how often it would be printed without a name. */
-interface Use { block: Block; at: number; count: number }
+interface Use {
+  block: Block
+  at: number
+  count: number
+}
 
 export function place(kernel: Kernel, target?: Target): Kernel {
   const writer = new Writer(kernel)
@@ -119,7 +123,7 @@ class Plan {
     }
     const at = project(use.block, use.at, home)
     let places = this.named.get(home)
-    if (places === undefined) this.named.set(home, places = new Map<number, Node[]>())
+    if (places === undefined) this.named.set(home, (places = new Map<number, Node[]>()))
     const list = places.get(at)
     if (list === undefined) places.set(at, [node])
     else list.push(node)
@@ -149,7 +153,7 @@ class Plan {
   #earliestOf(node: Node): Block {
     const known = this.#earliest.get(node)
     if (known !== undefined) return known
-    let earliest = node.op === 'local' ? this.#home.get(node.arg as number) ?? this.body : this.body
+    let earliest = node.op === 'local' ? (this.#home.get(node.arg as number) ?? this.body) : this.body
     for (const child of node.src) {
       const block = this.#earliestOf(child)
       if (block.depth > earliest.depth) earliest = block
@@ -249,6 +253,11 @@ class Emission {
   }
 
   #rebuild({ op, dtype, src, arg }: Node): Node {
-    return this.#writer.make(op, dtype, src.map((child) => this.#expression(child)), arg)
+    return this.#writer.make(
+      op,
+      dtype,
+      src.map((child) => this.#expression(child)),
+      arg,
+    )
   }
 }

@@ -28,7 +28,7 @@ export function findRuns(statements: readonly Node[], takes: (mem: string) => bo
     const index = load.src[0] as Node
     const { base, offset } = split(index)
     const ofMemory = found.get(memOf(load.arg)) ?? new Map<Node, Found[]>()
-    ofMemory.set(base, [...ofMemory.get(base) ?? [], { id: idOf(arg), index, offset }])
+    ofMemory.set(base, [...(ofMemory.get(base) ?? []), { id: idOf(arg), index, offset }])
     found.set(memOf(load.arg), ofMemory)
   }
   return [...found].flatMap(([mem, ofMemory]) => [...ofMemory.values()].flatMap((loads) => runsOf(mem, loads)))

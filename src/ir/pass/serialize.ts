@@ -58,15 +58,23 @@ class Planner implements Parts {
     const steps = this.#plan(this.#kernel.body)
     writeLoops(this.#kernel, this.#writer, this.#arrays, steps, this.#counters)
     return this.#writer.finish(this.#kernel, {
-      workgroup: [1, 1, 1], subgroup: 0, shared: [...this.#kernel.shared, ...this.#arrays.list],
+      workgroup: [1, 1, 1],
+      subgroup: 0,
+      shared: [...this.#kernel.shared, ...this.#arrays.list],
     })
   }
 
   expression(node: Node): Node {
     const before = this.#done.get(node)
     if (before !== undefined) return before
-    const made = (node.op === 'local' ? this.#known.get(node.arg as number) : undefined)
-      ?? this.#writer.make(node.op, node.dtype, node.src.map((child) => this.expression(child)), node.arg)
+    const made =
+      (node.op === 'local' ? this.#known.get(node.arg as number) : undefined) ??
+      this.#writer.make(
+        node.op,
+        node.dtype,
+        node.src.map((child) => this.expression(child)),
+        node.arg,
+      )
     this.#done.set(node, made)
     return made
   }
@@ -121,15 +129,21 @@ class Planner implements Parts {
   #point(node: Node): void {
     const { op, src, arg } = node
     switch (op) {
-      case 'barrier': return this.split()
-      case 'tileStore': return this.#collective.store(this, node)
-      case 'if': return this.#if(node)
-      case 'for': return this.#for(node)
-      case 'loop': return this.#loop(node)
-      case 'breakIf': return this.#break(node)
+      case 'barrier':
+        return this.split()
+      case 'tileStore':
+        return this.#collective.store(this, node)
+      case 'if':
+        return this.#if(node)
+      case 'for':
+        return this.#for(node)
+      case 'loop':
+        return this.#loop(node)
+      case 'breakIf':
+        return this.#break(node)
       default: {
         const value = src[0] as Node
-        const id = op === 'set' ? arg as number : idOf(arg)
+        const id = op === 'set' ? (arg as number) : idOf(arg)
         if (isTile(value.dtype)) return this.#collective.assign(this, id, value)
         const result = this.#collective.subgroup(this, value, nameOf(arg), id)
         this.#known.set(id, result)
@@ -176,9 +190,13 @@ class Planner implements Parts {
       this.each(() => this.#writer.store(counter, lane, from))
       this.split()
       const mask = this.#arrays.make('active', 'u32', lanesOf(this.#kernel))
-      const head = this.#plan(this.#writer.inside(() => {}), this.mask, () => {
-        this.#setMask(mask, local.lt(this.#writer.value<'u32'>(to)).node)
-      })
+      const head = this.#plan(
+        this.#writer.inside(() => {}),
+        this.mask,
+        () => {
+          this.#setMask(mask, local.lt(this.#writer.value<'u32'>(to)).node)
+        },
+      )
       const body = this.#plan(src[3] as Node, mask, () => {
         this.each(() => this.#writer.store(counter, lane, local.add(this.#writer.value<'u32'>(step)).node))
       })
@@ -197,10 +215,12 @@ class Planner implements Parts {
 
   #break({ src }: Node): void {
     const condition = this.expression(src[0] as Node)
-    this.each(() => this.#writer.if(condition, () => {
-      const lane = this.#writer.value<'u32'>(this.#writer.make('index', 'u32', [], 'lane'))
-      for (const mask of this.#broken ?? []) this.#writer.store(mask, lane, this.#writer.u32(0).node)
-    }))
+    this.each(() =>
+      this.#writer.if(condition, () => {
+        const lane = this.#writer.value<'u32'>(this.#writer.make('index', 'u32', [], 'lane'))
+        for (const mask of this.#broken ?? []) this.#writer.store(mask, lane, this.#writer.u32(0).node)
+      }),
+    )
     this.split()
   }
 
@@ -226,9 +246,12 @@ class Planner implements Parts {
   #hasPoint(node: Node): boolean {
     const known = this.#points.get(node)
     if (known !== undefined) return known
-    const isPoint = node.op === 'barrier' || node.src.some((child) => (child.op === 'block' ? this.#hasBlockPoint(child)
-      : isTile(child.dtype) || (child.op.startsWith('sub') && child.op !== 'sub')))
-      || (node.op === 'block' && this.#hasBlockPoint(node))
+    const isPoint =
+      node.op === 'barrier' ||
+      node.src.some((child) =>
+        child.op === 'block' ? this.#hasBlockPoint(child) : isTile(child.dtype) || (child.op.startsWith('sub') && child.op !== 'sub'),
+      ) ||
+      (node.op === 'block' && this.#hasBlockPoint(node))
     this.#points.set(node, isPoint)
     return isPoint
   }
@@ -239,8 +262,7 @@ class Planner implements Parts {
 
   /** True if a statement may leave the loop it stands in. */
   #breaks(node: Node): boolean {
-    return node.op === 'breakIf'
-      || (node.op === 'if' && node.src.slice(1).some((block) => block.src.some((inner) => this.#breaks(inner))))
+    return node.op === 'breakIf' || (node.op === 'if' && node.src.slice(1).some((block) => block.src.some((inner) => this.#breaks(inner))))
   }
 
   /** True if an expression is the same for all lanes and can be computed outside of the loops over them. */
@@ -248,9 +270,12 @@ class Planner implements Parts {
     const known = this.#outsideNodes.get(node)
     if (known !== undefined) return known
     const { op, arg, src } = node
-    const result = op === 'local' ? this.#outside.has(arg as number)
-      : op === 'index' ? !['lane', 'lane.x', 'lane.y', 'lane.z', 'subgroup', 'sublane'].includes(arg as string)
-        : opRecord(op).kind === 'pure' && src.every((child) => this.#isOutside(child))
+    const result =
+      op === 'local'
+        ? this.#outside.has(arg as number)
+        : op === 'index'
+          ? !['lane', 'lane.x', 'lane.y', 'lane.z', 'subgroup', 'sublane'].includes(arg as string)
+          : opRecord(op).kind === 'pure' && src.every((child) => this.#isOutside(child))
     this.#outsideNodes.set(node, result)
     return result
   }

@@ -26,7 +26,9 @@ function foldStatements(kernel: Kernel): Kernel {
   }
 
   function block(node: Node): Node {
-    return writer.inside(() => { for (const child of node.src) statement(child) })
+    return writer.inside(() => {
+      for (const child of node.src) statement(child)
+    })
   }
 
   function statement(node: Node): void {
@@ -38,10 +40,14 @@ function foldStatements(kernel: Kernel): Kernel {
         else writer.add('let', [value], node.arg)
         return
       }
-      case 'if': return branch(node)
-      case 'for': return count(node)
-      case 'loop': return writer.add('loop', [block(node.src[0] as Node)])
-      default: return writer.add(node.op, node.src.map(expression), node.arg)
+      case 'if':
+        return branch(node)
+      case 'for':
+        return count(node)
+      case 'loop':
+        return writer.add('loop', [block(node.src[0] as Node)])
+      default:
+        return writer.add(node.op, node.src.map(expression), node.arg)
     }
   }
 
@@ -82,7 +88,9 @@ export function dropDead(kernel: Kernel): Kernel {
   const used = new Set<number>()
   const seen = new Set<Node>()
   const read = new Set<number>()
-  walk(kernel.body, ({ op, arg }) => { if (op === 'get') read.add(arg as number) })
+  walk(kernel.body, ({ op, arg }) => {
+    if (op === 'get') read.add(arg as number)
+  })
 
   function mark(node: Node): void {
     if (seen.has(node)) return

@@ -19,7 +19,9 @@ export function tile(kernel: Kernel, target: Target): Kernel {
   const lanes = kernel.subgroup
   if (lanes < 2 || lanes > 64) {
     throw new IngotError('unsupported', `${target.name} has no tiles for this subgroup size`, {
-      op: kernel.name, got: lanes, wanted: '2 to 64',
+      op: kernel.name,
+      got: lanes,
+      wanted: '2 to 64',
     })
   }
   return new Tiler(kernel, lanes).run()
@@ -61,7 +63,7 @@ class Tiler {
     const value = src.at(-1)
     if (value === undefined || !isTile(value.dtype)) return this.#writer.copy(node, this.#expression, this.#statement)
     if (op === 'tileStore') return this.#store(node)
-    const ids = this.#idsOf(op === 'set' ? arg as number : idOf(arg))
+    const ids = this.#idsOf(op === 'set' ? (arg as number) : idOf(arg))
     // what a tile operation reads is bound before anything of it is written
     return this.#elements(value).forEach((element, at) => {
       const id = ids[at] as number
@@ -74,17 +76,21 @@ class Tiler {
     const { op, src, arg } = value
     const scalar = value.dtype === 'f32t' ? 'f32' : 'f16'
     switch (op) {
-      case 'local': case 'get': return this.#idsOf(arg as number).map((id) => this.#writer.make(op, scalar, [], id))
-      case 'tileFill': return Array.from({ length: this.#each }, () => this.#expression(src[0] as Node))
+      case 'local':
+      case 'get':
+        return this.#idsOf(arg as number).map((id) => this.#writer.make(op, scalar, [], id))
+      case 'tileFill':
+        return Array.from({ length: this.#each }, () => this.#expression(src[0] as Node))
       case 'tileLoad':
         return this.#places(value).map((index) => this.#writer.make('load', scalar, [index.node], { mem: memOf(arg) }))
-      default: return this.#multiply(src)
+      default:
+        return this.#multiply(src)
     }
   }
 
   #idsOf(id: number): readonly number[] {
     let list = this.#ids.get(id)
-    if (list === undefined) this.#ids.set(id, list = Array.from({ length: this.#each }, () => this.#writer.freshId()))
+    if (list === undefined) this.#ids.set(id, (list = Array.from({ length: this.#each }, () => this.#writer.freshId())))
     return list
   }
 
@@ -119,7 +125,7 @@ class Tiler {
       let value = known.get(key)
       if (value === undefined) {
         const shuffle = this.#writer.make('subShuffle', 'f32', [(from[at] as F32).node, lane.node])
-        known.set(key, value = this.#writer.value(this.#writer.bind('other', shuffle)))
+        known.set(key, (value = this.#writer.value(this.#writer.bind('other', shuffle))))
       }
       return value
     }

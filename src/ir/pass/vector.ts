@@ -9,25 +9,34 @@ import type { Making } from './constant.ts'
 export function simplifyVector(into: Making, op: OpName, dtype: DType, src: readonly Node[], arg: Arg): Node | undefined {
   const x = src[0] as Node
   switch (op) {
-    case 'extract': return extract(into, dtype, x, arg as number)
-    case 'slice': return slice(into, dtype, x, arg as number)
-    case 'vec': return gather(into, dtype, src)
-    case 'join': return join(into, dtype, x, src[1] as Node)
-    default: return undefined
+    case 'extract':
+      return extract(into, dtype, x, arg as number)
+    case 'slice':
+      return slice(into, dtype, x, arg as number)
+    case 'vec':
+      return gather(into, dtype, src)
+    case 'join':
+      return join(into, dtype, x, src[1] as Node)
+    default:
+      return undefined
   }
 }
 
 function extract(into: Making, dtype: DType, x: Node, lane: number): Node | undefined {
   const [a, b] = x.src
   switch (x.op) {
-    case 'vec': return x.src[lane]
-    case 'splat': return a
-    case 'slice': return into.make('extract', dtype, [a as Node], lane + (x.arg as number))
+    case 'vec':
+      return x.src[lane]
+    case 'splat':
+      return a
+    case 'slice':
+      return into.make('extract', dtype, [a as Node], lane + (x.arg as number))
     case 'join': {
       const half = widthOf(x.dtype) / 2
       return into.make('extract', dtype, [(lane < half ? a : b) as Node], lane % half)
     }
-    default: return undefined
+    default:
+      return undefined
   }
 }
 
@@ -35,16 +44,20 @@ function slice(into: Making, dtype: DType, x: Node, from: number): Node | undefi
   const [a, b] = x.src
   const width = widthOf(dtype)
   switch (x.op) {
-    case 'vec': return into.make('vec', dtype, x.src.slice(from, from + width))
-    case 'splat': return into.make('splat', dtype, [a as Node])
-    case 'slice': return into.make('slice', dtype, [a as Node], from + (x.arg as number))
+    case 'vec':
+      return into.make('vec', dtype, x.src.slice(from, from + width))
+    case 'splat':
+      return into.make('splat', dtype, [a as Node])
+    case 'slice':
+      return into.make('slice', dtype, [a as Node], from + (x.arg as number))
     case 'join': {
       const half = widthOf(x.dtype) / 2
       if (Math.floor(from / half) !== Math.floor((from + width - 1) / half)) return undefined
       const side = (from < half ? a : b) as Node
       return width === half ? side : into.make('slice', dtype, [side], from % half)
     }
-    default: return undefined
+    default:
+      return undefined
   }
 }
 

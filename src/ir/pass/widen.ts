@@ -39,14 +39,26 @@ export function widen(kernel: Kernel, target: Target): Kernel {
     const { op, dtype, src, arg } = node
     const type = narrower(dtype)
     switch (op) {
-      case 'local': return idsOf(arg as number, dtype).map((id) => writer.make('local', type, [], id))
-      case 'splat': return each(dtype, () => writer.make('splat', type, [expression(src[0] as Node)]))
-      case 'vec': return each(dtype, (at) => writer.make('vec', type, src.slice(at * width, (at + 1) * width).map(expression)))
-      case 'join': return src.flatMap(pieces)
-      case 'slice': return each(dtype, (at) => cut(src[0] as Node, (arg as number) + at * width, width))
+      case 'local':
+        return idsOf(arg as number, dtype).map((id) => writer.make('local', type, [], id))
+      case 'splat':
+        return each(dtype, () => writer.make('splat', type, [expression(src[0] as Node)]))
+      case 'vec':
+        return each(dtype, (at) => writer.make('vec', type, src.slice(at * width, (at + 1) * width).map(expression)))
+      case 'join':
+        return src.flatMap(pieces)
+      case 'slice':
+        return each(dtype, (at) => cut(src[0] as Node, (arg as number) + at * width, width))
       default: {
         const operands = src.map(pieces)
-        return each(dtype, (at) => writer.make(op, type, operands.map((operand) => operand[at] as Node), arg))
+        return each(dtype, (at) =>
+          writer.make(
+            op,
+            type,
+            operands.map((operand) => operand[at] as Node),
+            arg,
+          ),
+        )
       }
     }
   }
@@ -62,7 +74,9 @@ export function widen(kernel: Kernel, target: Target): Kernel {
       return writer.make(op, dtype, [sum])
     }
     throw new IngotError('unsupported', `${op} needs vectors wider than ${target.name} has`, {
-      op: kernel.name, got: first.dtype, wanted: `at most ${width}`,
+      op: kernel.name,
+      got: first.dtype,
+      wanted: `at most ${width}`,
     })
   }
 
@@ -73,13 +87,14 @@ export function widen(kernel: Kernel, target: Target): Kernel {
     if (first === last) return part(writer.interner, parts[first] as Node, from % width, count)
     const scalar = scalarOf(source.dtype)
     const lanes = Array.from({ length: count }, (_, lane) =>
-      writer.make('extract', scalar, [parts[Math.floor((from + lane) / width)] as Node], (from + lane) % width))
+      writer.make('extract', scalar, [parts[Math.floor((from + lane) / width)] as Node], (from + lane) % width),
+    )
     return writer.make('vec', vector(scalar, count), lanes)
   }
 
   function idsOf(id: number, dtype: DType): readonly number[] {
     let list = ids.get(id)
-    if (list === undefined) ids.set(id, list = Array.from({ length: countOf(dtype) }, () => writer.freshId()))
+    if (list === undefined) ids.set(id, (list = Array.from({ length: countOf(dtype) }, () => writer.freshId())))
     return list
   }
 
@@ -92,7 +107,7 @@ export function widen(kernel: Kernel, target: Target): Kernel {
     if (op === 'store') {
       return pieces(value).forEach((piece, at) => writer.store(memOf(arg), place(src[0] as Node, at), piece, width))
     }
-    const list = idsOf(op === 'set' ? arg as number : idOf(arg), value.dtype)
+    const list = idsOf(op === 'set' ? (arg as number) : idOf(arg), value.dtype)
     return effects(value).forEach((piece, at) => {
       const id = list[at] as number
       writer.add(op, [piece], op === 'set' ? id : { id, name: nameOf(arg) })
@@ -110,7 +125,9 @@ export function widen(kernel: Kernel, target: Target): Kernel {
     if (op !== 'load') return pieces(value)
     if (widthArg(arg) === undefined) {
       throw new IngotError('unsupported', `${memOf(arg)} holds vectors wider than ${target.name} has`, {
-        op: kernel.name, got: dtype, wanted: `at most ${width}`,
+        op: kernel.name,
+        got: dtype,
+        wanted: `at most ${width}`,
       })
     }
     return each(dtype, (at) => writer.make('load', narrower(dtype), [place(src[0] as Node, at).node], { mem: memOf(arg), width }))

@@ -45,7 +45,11 @@ export class Writer implements Maker {
   /** Adds a statement again, its operands and the statements of its blocks changed. */
   copy(node: Node, expression: (node: Node) => Node, statement: (node: Node) => void): void {
     const block = ({ src }: Node): Node => this.inside(() => src.forEach(statement))
-    this.add(node.op, node.src.map((child) => (child.op === 'block' ? block(child) : expression(child))), node.arg)
+    this.add(
+      node.op,
+      node.src.map((child) => (child.op === 'block' ? block(child) : expression(child))),
+      node.arg,
+    )
   }
 
   freshId(): number {

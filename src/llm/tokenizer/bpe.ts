@@ -106,7 +106,7 @@ export class BpeModel implements Pairs {
     }
     const [one, other] = [this.#symbols.textOf(left), this.#symbols.textOf(right)]
     // A line is parted at its first space, so a spelling with a space inside is never the left side of one.
-    const rank = one.indexOf(' ', 1) < 0 ? this.#ranks.get(`${one} ${other}`) ?? NEVER : NEVER
+    const rank = one.indexOf(' ', 1) < 0 ? (this.#ranks.get(`${one} ${other}`) ?? NEVER) : NEVER
     this.joined = rank === NEVER ? 0 : this.#symbols.of(one + other)
     if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
     this.#pairs.add(left, right, rank, this.joined)

@@ -28,8 +28,7 @@ const SPACES = '\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+'
 const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /** Words since cl100k: one leading mark may join a word, newlines join the punctuation before them. */
-const cl100k = (digits: string): string =>
-  `${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${SPACES}`
+const cl100k = (digits: string): string => `${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${SPACES}`
 
 /** Words since o200k: a change from lower to upper case also begins a word. */
 const o200k = (digits: string, contraction: string): string => {
@@ -44,16 +43,33 @@ const DEEPSEEK_LETTER =
   '[[\\p{Lu}\\p{Ll}\\p{Lt}]--[\\u0560-\\u0588\\u10c7-\\u10ff\\u1c80-\\u1c8f\\u2d00-\\u2d2f\\ua790-\\ua7ff\\uab30-\\uab6f' +
   '\\u{10570}-\\u{105bf}\\u{10d50}-\\u{10d8f}\\u{16e40}-\\u{16eff}\\u{1d400}-\\u{1d7ff}\\u{1df00}-\\u{1dfff}]]'
 const DEEPSEEK_CJK = '[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+'
-const DEEPSEEK3 =
-  '[!-\\/:-@\\[-`\\{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|' + SPACES
+const DEEPSEEK3 = '[!-\\/:-@\\[-`\\{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|' + SPACES
 const SENTENCE_WORD = ' ?[^\\(\\s\\|.,!?\\u2026\\u3002\\uff0c\\u3001\\u0964\\u06d4\\u060c\\)]+'
 
 const RECIPES = [
   { names: ['default'], patterns: ['[\\p{P}$+<=>^~\\|]+', GPT2, '\\p{N}+', '[0-9][0-9][0-9]'] },
   {
     names: [
-      'gpt-2', 'gpt2', 'phi-2', 'mpt', 'olmo', 'jais', 'trillion', 'granite-docling', 'gigachat', 'mellum', 'modern-bert',
-      'a.x-4.0', 'exaone4', 'roberta-bpe', 'jina-es', 'jina-de', 'jina-v1-en', 'jina-v2-es', 'jina-v2-de', 'jina-v2-code',
+      'gpt-2',
+      'gpt2',
+      'phi-2',
+      'mpt',
+      'olmo',
+      'jais',
+      'trillion',
+      'granite-docling',
+      'gigachat',
+      'mellum',
+      'modern-bert',
+      'a.x-4.0',
+      'exaone4',
+      'roberta-bpe',
+      'jina-es',
+      'jina-de',
+      'jina-v1-en',
+      'jina-v2-es',
+      'jina-v2-de',
+      'jina-v2-code',
     ],
     patterns: [GPT2],
   },
@@ -76,9 +92,7 @@ const RECIPES = [
   },
   {
     names: ['qwen35'],
-    patterns: [
-      `${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${SPACES}`,
-    ],
+    patterns: [`${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${SPACES}`],
   },
   { names: ['tekken'], patterns: [o200k('\\p{N}', '')], wholeWords: true, addBos: true },
   { names: ['gpt-4o', 'llama4', 'kanana2', 'minimax-m2'], patterns: [o200k('\\p{N}{1,3}', `(?:${CONTRACTION})?`)] },
@@ -101,9 +115,7 @@ const RECIPES = [
   },
   {
     names: ['bailingmoe', 'bailingmoe2', 'llada-moe'],
-    patterns: [
-      `${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+`,
-    ],
+    patterns: [`${CONTRACTION}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+`],
   },
   {
     names: ['seed-coder'],

@@ -45,7 +45,7 @@ export class SpmModel implements Pairs {
   encode(text: string, ids: number[]): void {
     const escaped = text.replaceAll(' ', SPACE)
     if (escaped.length <= this.#short) return this.#encodeCut(escaped, ids)
-    const neighbours = this.#neighbours ??= new Neighbours(this.#vocabulary.texts)
+    const neighbours = (this.#neighbours ??= new Neighbours(this.#vocabulary.texts))
     let start = 0
     for (let end = 1; end <= escaped.length; end++) {
       if (end < escaped.length && neighbours.has(escaped.charCodeAt(end - 1), escaped.charCodeAt(end))) continue

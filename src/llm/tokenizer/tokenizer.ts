@@ -9,7 +9,15 @@ import { SpmModel, spmBytes } from './spm.ts'
 import { createStreamDecoder, type StreamDecoder } from './stream.ts'
 import { Trie } from './trie.ts'
 import {
-  isSpecialType, readFlag, readId, readStrings, readValue, readVocabulary, TokenType, type Metadata, type Vocabulary,
+  isSpecialType,
+  readFlag,
+  readId,
+  readStrings,
+  readValue,
+  readVocabulary,
+  TokenType,
+  type Metadata,
+  type Vocabulary,
 } from './vocabulary.ts'
 import { unifyWordPieces, WordPieceModel } from './wordpiece.ts'
 
@@ -50,7 +58,9 @@ export interface TokenizerOptions {
   readonly warn?: (message: string) => void
 }
 
-interface PlainEncoder { encode(text: string, ids: number[]): void }
+interface PlainEncoder {
+  encode(text: string, ids: number[]): void
+}
 
 /** What a kind brings; the rest of this file is the same for all. */
 interface Kind {
@@ -76,7 +86,10 @@ export function createTokenizer(metadata: Metadata, { warn = console.warn }: Tok
   const name = readValue(metadata, 'tokenizer.ggml.model')
   if (typeof name !== 'string' || !Object.hasOwn(KINDS, name)) {
     throw new IngotError('unsupported', 'this kind of tokenizer is not known', {
-      op: 'tokenizer', got: name ?? 'none', wanted: Object.keys(KINDS).join(', '), hint: 'the model still runs on token ids',
+      op: 'tokenizer',
+      got: name ?? 'none',
+      wanted: Object.keys(KINDS).join(', '),
+      hint: 'the model still runs on token ids',
     })
   }
   return buildTokenizer(KINDS[name as keyof typeof KINDS](metadata, warn), findStrippers(metadata))
@@ -111,7 +124,10 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
     addsBos: kind.before !== undefined,
     encode(text, { addSpecial = false, parseSpecial = false } = {}) {
       encoder ??= { model: kind.model(), specials: collectSpecials(vocabulary) }
-      const { model, specials: { always, onRequest } } = encoder
+      const {
+        model,
+        specials: { always, onRequest },
+      } = encoder
       const ids: number[] = []
       if (addSpecial && kind.before !== undefined) ids.push(kind.before)
       const specials = parseSpecial ? onRequest : always
@@ -122,7 +138,7 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
       const flush = (end: number): void => {
         if (end > start) model.encode((kind.spacePrefix && first ? ' ' : '') + whole.slice(start, end), ids)
       }
-      for (let at = 0; at < whole.length; ) {
+      for (let at = 0; at < whole.length;) {
         const id = specials.longest(whole, at)
         if (id < 0) {
           at++
@@ -154,7 +170,10 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
 }
 
 /** The tokens that are found in text before anything else: those the file added always, special ones on request. */
-interface Specials { readonly always: Trie; readonly onRequest: Trie }
+interface Specials {
+  readonly always: Trie
+  readonly onRequest: Trie
+}
 
 function collectSpecials({ texts, types }: Vocabulary): Specials {
   const [always, onRequest] = [new Trie(), new Trie()]
@@ -182,8 +201,13 @@ function openSpm(metadata: Metadata): Kind {
   const vocabulary = readVocabulary(metadata, { bos: 1, eos: 2, unknown: 0 })
   const spacePrefix = readFlag(metadata, 'tokenizer.ggml.add_space_prefix', true)
   return {
-    kind: 'spm', vocabulary, model: () => new SpmModel(vocabulary), bytes: spmBytes,
-    spacePrefix, dropFirstSpace: spacePrefix, ...readEnds(metadata, vocabulary, true),
+    kind: 'spm',
+    vocabulary,
+    model: () => new SpmModel(vocabulary),
+    bytes: spmBytes,
+    spacePrefix,
+    dropFirstSpace: spacePrefix,
+    ...readEnds(metadata, vocabulary, true),
   }
 }
 
@@ -194,8 +218,13 @@ function openBpe(metadata: Metadata, warn: Warn): Kind {
   const merges = checkMerges(readStrings(metadata, 'tokenizer.ggml.merges'))
   const spacePrefix = readFlag(metadata, 'tokenizer.ggml.add_space_prefix', false)
   return {
-    kind: 'bpe', vocabulary, model: () => new BpeModel(vocabulary, merges, split), bytes: bpeBytes,
-    spacePrefix, dropFirstSpace: spacePrefix, ...readEnds(metadata, vocabulary, split.addBos),
+    kind: 'bpe',
+    vocabulary,
+    model: () => new BpeModel(vocabulary, merges, split),
+    bytes: bpeBytes,
+    spacePrefix,
+    dropFirstSpace: spacePrefix,
+    ...readEnds(metadata, vocabulary, split.addBos),
   }
 }
 
@@ -208,8 +237,14 @@ function openWordPiece(metadata: Metadata): Kind {
   const after = separator('seperator') ?? separator('separator') ?? vocabulary.eos
   const lowercase = readFlag(metadata, 'tokenizer.ggml.normalizer.lowercase', true)
   return {
-    kind: 'wordpiece', vocabulary, bytes: spmBytes, spacePrefix: false, dropFirstSpace: true,
-    model: () => new WordPieceModel(vocabulary, { lowercase }), before: vocabulary.bos, after,
+    kind: 'wordpiece',
+    vocabulary,
+    bytes: spmBytes,
+    spacePrefix: false,
+    dropFirstSpace: true,
+    model: () => new WordPieceModel(vocabulary, { lowercase }),
+    before: vocabulary.bos,
+    after,
   }
 }
 

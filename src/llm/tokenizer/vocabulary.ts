@@ -40,8 +40,17 @@ export interface SpecialDefaults {
 
 /** Texts that end a turn, most telling first; files often name only the end of the document. */
 const TURN_ENDS = [
-  '<|eot_id|>', '<|im_end|>', '<|end|>', '<end_of_turn>', '<|endoftext|>', '<|end_of_text|>', '<EOT>', '_<EOT>',
-  '[EOT]', '<｜end▁of▁sentence｜>', '<end_of_utterance>',
+  '<|eot_id|>',
+  '<|im_end|>',
+  '<|end|>',
+  '<end_of_turn>',
+  '<|endoftext|>',
+  '<|end_of_text|>',
+  '<EOT>',
+  '_<EOT>',
+  '[EOT]',
+  '<｜end▁of▁sentence｜>',
+  '<end_of_utterance>',
 ] as const
 
 /** Texts that end generation besides the ends of a turn. */
@@ -53,8 +62,7 @@ export function readVocabulary(metadata: Metadata, defaults: SpecialDefaults): V
   const types = new Int32Array(readNumbers(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal))
   const scores = new Float32Array(readNumbers(metadata, 'tokenizer.ggml.scores', texts.length, 0))
   const special = (name: string, otherwise?: number): number | undefined =>
-    readId(metadata, `tokenizer.ggml.${name}_token_id`, texts.length) ??
-    (inRange(otherwise, texts.length) ? otherwise : undefined)
+    readId(metadata, `tokenizer.ggml.${name}_token_id`, texts.length) ?? (inRange(otherwise, texts.length) ? otherwise : undefined)
 
   const eos = special('eos', defaults.eos)
   const known = findTexts(texts, KNOWN_ENDS)
@@ -63,8 +71,17 @@ export function readVocabulary(metadata: Metadata, defaults: SpecialDefaults): V
   const bos = special('bos', defaults.bos)
   let ids: ReadonlyMap<string, number> | undefined
   return {
-    texts, types, scores, bos, eos, eot, unknown: special('unknown', defaults.unknown), ends,
-    get ids() { return ids ??= numberTexts(texts) },
+    texts,
+    types,
+    scores,
+    bos,
+    eos,
+    eot,
+    unknown: special('unknown', defaults.unknown),
+    ends,
+    get ids() {
+      return (ids ??= numberTexts(texts))
+    },
   }
 }
 
@@ -78,7 +95,9 @@ function numberTexts(texts: readonly string[]): Map<string, number> {
 function findTexts(texts: readonly string[], wanted: ReadonlySet<string>): Map<string, number> {
   const found = new Map<string, number>()
   const beginnings = new Set([...wanted].map((text) => text.charCodeAt(0)))
-  texts.forEach((text, id) => { if (beginnings.has(text.charCodeAt(0)) && wanted.has(text)) found.set(text, id) })
+  texts.forEach((text, id) => {
+    if (beginnings.has(text.charCodeAt(0)) && wanted.has(text)) found.set(text, id)
+  })
   return found
 }
 

@@ -80,5 +80,9 @@ function normalize(text: string, lowercase: boolean): string {
   const clean = text.replace(NOISE, '')
   if (!lowercase) return clean
   // a final sigma must not depend on its neighbours: characters are lowered one by one
-  return clean.normalize('NFD').replace(/\p{Mn}/gu, '').replaceAll('\u03a3', '\u03c3').toLowerCase()
+  return clean
+    .normalize('NFD')
+    .replace(/\p{Mn}/gu, '')
+    .replaceAll('\u03a3', '\u03c3')
+    .toLowerCase()
 }
