@@ -2,8 +2,8 @@
 // them, eight to a key head, and as a 160M model has them, each with its own.
 // `node lab/run.js attention [--device cpu,wasm,webgpu] [--threads 2] [--only decode] [--rounds 9] [--quick] [--json]`
 
-import { attention } from '../src/kernel/attention.ts'
-import { SHAPES } from '../src/weights/synth.ts'
+import { attention } from '../src/kernel/attention/attention.ts'
+import { SHAPES } from '../src/weights/synth/synth.ts'
 import { type Entry, entryOf } from './measure/entry.ts'
 import { experiment } from './measure/experiment.ts'
 
@@ -16,17 +16,11 @@ const CASES = [
 export const entries = Object.values(SHAPES).flatMap(({ width, heads, kvHeads }) =>
   CASES.map(([name, rows, context]): Entry => {
     const headDim = width / heads
-    const params = { type: 'f16', rows, heads, kvHeads, headDim, capacity: context, scale: headDim ** -0.5, window: 0, softcap: 0 } as const
-    const scores = heads * Array.from({ length: rows }, (_, row) => context - rows + row + 1).reduce((a, b) => a + b, 0)
-    return entryOf(attention, params, {
-      kernel: name,
-      shape: `${rows} at ${context}, heads ${heads}/${kvHeads}x${headDim}`,
-      quick: true,
-      // a score and what it adds are a product and a sum for each element of a head; exp and the maximum are few beside them
-      operations: 4 * headDim * scores,
-      // a prompt finds its keys where it has just put them
-      cold: rows === 1 ? ['keys', 'values'] : [],
-    })
+    const scale = headDim ** -0.5
+    const params = { type: 'f16', rows, heads, kvHeads, headDim, capacity: context, scale, window: 0, softcap: 0 } as const
+    const shape = `${rows} at ${context}, heads ${heads}/${kvHeads}x${headDim}`
+    // a prompt finds its keys where it has just put them
+    return entryOf(attention, params, { kernel: name, shape, quick: true, ...(rows === 1 ? {} : { cold: false }) })
   }),
 )
 

@@ -7,8 +7,7 @@ import { mslTarget } from '../src/emit/msl.ts'
 import { type Kernel, memoryOf, sharedBytes } from '../src/ir/kernel.ts'
 import type { Node } from '../src/ir/node.ts'
 import { lower } from '../src/ir/pass/index.ts'
-import { matmul } from '../src/kernel/matmul.ts'
-import { matvec } from '../src/kernel/matvec.ts'
+import { linear } from '../src/kernel/linear/linear.ts'
 import { FORMATS } from '../src/quant/index.ts'
 import { wordsOf } from './measure/options.ts'
 import { printTable } from './measure/table.ts'
@@ -71,14 +70,8 @@ interface Counts {
 export async function main(args: readonly string[]): Promise<void> {
   const formats = wordsOf(args, 'format') ?? FORMATS.map(({ name }) => name)
   const rows = formats.flatMap((format) =>
-    (
-      [
-        ['matvec', 1],
-        ['matmul', 64],
-      ] as const
-    ).map(([name, n]) => {
-      const record = name === 'matvec' ? matvec : matmul
-      const [launch] = record.work(METAL, { format, m: 2048, k: 2048, n, bias: false }).launches
+    [1, 64].map((n) => {
+      const [launch] = linear.work(METAL, { format, m: 2048, k: 2048, n, bias: false }).launches
       const kernel = lower(launch!.kernel, mslTarget(METAL))
       return { format, kernel: kernel.name, workgroupMemory: sharedBytes(kernel), ...countLoop(kernel) }
     }),

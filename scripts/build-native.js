@@ -120,7 +120,7 @@ function tableFile(entries, /** @type {string} */ key) {
 /**
  * Compiles kernels into `libingot-LEVEL.so` with its manifest `libingot-LEVEL.json` in `folder`.
  * @param {{ level: object, kernels: readonly object[], emitC: Function, hashKernel: Function, folder: string, sources?: string[], compiler?: object, flags?: string[] }} options
- *   `sources`: hashes of the code that the kernels may serve (src/device/stamp.ts)
+ *   `sources`: hashes of the code that the kernels may serve (src/device/open/code-hash.ts)
  * @returns {Promise<{ path: string, compiled: number }>} `compiled`: files that were not in the cache of objects
  */
 export async function compileLibrary({
@@ -137,7 +137,9 @@ export async function compileLibrary({
   if (cc === undefined) throw new Error('no C compiler')
   const objects = join(folder, 'objects')
   mkdirSync(objects, { recursive: true })
-  const [prelude, runtime] = [/^prelude.*\.h$/, /^(runtime|wait|blas)\.[ch]$/].map((names) => sha(version, hashFolder(nativeFolder, names)))
+  const [prelude, runtime] = [/^prelude.*\.h$/, /^(runtime|wait|blas|float)\.[ch]$/].map((names) =>
+    sha(version, hashFolder(nativeFolder, names)),
+  )
   const { entries, files } = emitFiles(kernels, { emitC, hashKernel })
   const key = sha(prelude, runtime, JSON.stringify([level, flags, entries]), ...files.map(({ text }) => text))
   const baseline = [...flags, `-DINGOT_LEVEL_${level.name}`]
@@ -219,7 +221,7 @@ export async function buildNative({
     load('llm/kernel-list.js'),
     load('emit/c.js'),
     load('ir/hash.js'),
-    load('device/stamp.js'),
+    load('device/open/code-hash.js'),
   ])
   const trees = [distFolder, join(root, 'src')].filter((tree) => existsSync(tree))
   const sources = await Promise.all(trees.map((tree) => hashSources(pathToFileURL(`${tree}/`))))

@@ -25,7 +25,7 @@ if (unknown.length > 0) {
 }
 let failed = 0
 for (const name of names) {
-  const { project, file, share } = /** @type {{ project: string, file: string, share: number }} */ (TARGETS[name])
+  const { project, file, share } = TARGETS[name]
   const kernels = String(Math.max(1, Math.ceil(count * share)))
   const started = Date.now()
   const { status } = spawnSync(process.execPath, [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--project', project, file], {

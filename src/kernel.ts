@@ -3,7 +3,7 @@
 export type { Caps } from './base/caps.ts'
 export type { DType, Scalar, Storage, Vector } from './base/dtype.ts'
 export type { BufferHandle, Command, Device, Dispatch, Program, Recording } from './device/device.ts'
-export { open } from './device/open.ts'
+export { open } from './device/open/open.ts'
 export {
   type Handles,
   type KernelSpec,
@@ -19,7 +19,7 @@ export {
   kernel,
   uniform,
 } from './ir/author.ts'
-export { interpret } from './ir/interpret.ts'
+export { interpret } from './ir/interpret/interpret.ts'
 export { type Kernel, packUniforms } from './ir/kernel.ts'
 export { printKernel } from './ir/print.ts'
 export type { Value } from './ir/value.ts'

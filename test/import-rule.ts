@@ -29,7 +29,8 @@ export type Folder = keyof typeof LADDER
 const DOORS: readonly { readonly from: string; readonly to: string }[] = [
   { from: 'tensor', to: 'device/device.ts' },
   { from: 'atlas', to: 'device/device.ts' },
-  { from: 'device/self-test.ts', to: 'kernel' },
+  { from: 'device/open/self-test.ts', to: 'kernel' },
+  { from: 'device/open/self-test.ts', to: 'quant' },
 ]
 
 /** The package's public entries may import anything; nothing but the command line may import them. */

@@ -24,7 +24,7 @@ export async function openModel(path, context, { threads, batch, flash, gpu = fa
   })
   const llama = await library
   const model = await llama.loadModel({ modelPath: path })
-  const made = await model.createContext({
+  const created = await model.createContext({
     contextSize: context,
     sequences: 1,
     failedCreationRemedy: false,
@@ -32,7 +32,7 @@ export async function openModel(path, context, { threads, batch, flash, gpu = fa
     ...(batch === undefined ? {} : { batchSize: Math.min(batch, context) }),
     ...(flash === undefined ? {} : { flashAttention: flash }),
   })
-  return { llama, model, context: made, sequence: made.getSequence() }
+  return { llama, model, context: created, sequence: created.getSequence() }
 }
 
 /** Feeds tokens, yields greedy ones without end. @param {Opened['sequence']} sequence @param {number[]} tokens */

@@ -1,12 +1,13 @@
-// What an experiment times: an entry says how to run a kernel and the least it must do, in bytes moved and operations. Made from a record of
+// What an experiment times: an entry says how to run a kernel and the least it must do, in bytes moved and operations. Made from a family of
 // the kernel library by its own description, or by hand. Knows no device.
 
 import type { Caps } from '../../src/base/caps.ts'
-import type { Arrays, BufferShape, KernelRecord, Work } from '../../src/kernel/record.ts'
+import type { Arrays, BufferShape, Cost, Family, Work } from '../../src/kernel/family.ts'
+import { packedBytes } from '../../src/kernel/linear/repack.ts'
 import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
 
 /** Which peak a kernel's operations are held against. */
-export type Arithmetic = 'i8' | 'f32'
+export type Arithmetic = Cost['arithmetic']
 
 export interface Entry {
   readonly kernel: string
@@ -15,10 +16,6 @@ export interface Entry {
   readonly buffers: readonly BufferShape[]
   /** Of the buffers that hold ids or positions; others hold the same number everywhere, since values cost no time. */
   readonly inputs?: Arrays
-  /** other names by which kernels see these buffers */
-  readonly aliases?: Readonly<Record<string, string>>
-  /** buffers that a model finds in memory, not in a cache of the processor: weights, keys and values. Only read. */
-  readonly cold?: readonly string[]
   /** undefined: not on such a device */
   work(caps: Caps): Work | undefined
   /** moved at least: every input read once and every output written once */
@@ -30,34 +27,48 @@ export interface Entry {
   readonly quick: boolean
 }
 
-/** What a record does not say of itself. */
+/** How an entry is shown. */
 export interface Facts {
   readonly kernel?: string
   readonly shape: string
-  readonly operations: number
-  /** default: all of all its buffers */
-  readonly bytes?: number
-  readonly cold?: readonly string[]
   readonly quick?: boolean
+  /** false: what is usually found in memory was just written, and is in a cache */
+  readonly cold?: false
 }
 
-export function entryOf<P extends object>(record: KernelRecord<P>, params: P, facts: Facts): Entry {
-  const buffers = record.buffers(params)
+/** A family with these parameters; `adapt` fits them to a device. */
+export function entryOf<P extends object>(
+  family: Family<P>,
+  params: P,
+  { cold, ...facts }: Facts,
+  adapt: (caps: Caps, params: P) => P = (_, same) => same,
+): Entry {
+  const buffers = family
+    .buffers(params)
+    .map(({ cold: found, ...shape }) => (found === true && cold !== false ? { ...shape, cold: found } : shape))
   let seed = 1
-  const inputs = record.inputs?.(params, () => (seed = (seed * 48271) % 2147483647) / 2147483647)
+  const inputs = family.inputs?.(params, () => (seed = (seed * 48271) % 2147483647) / 2147483647)
+  const { operations, arithmetic, bytes } = family.cost(params)
   return {
-    kernel: record.name,
+    kernel: family.name,
     buffers,
-    arithmetic: 'f32',
+    operations,
+    arithmetic,
     quick: false,
-    bytes: buffers.reduce((sum, shape) => sum + bytesOf(shape) * (shape.role === 'inout' ? 2 : 1), 0),
+    bytes: bytes ?? buffers.reduce((sum, shape) => sum + bytesOf(shape) * (shape.role === 'inout' ? 2 : 1), 0),
     ...(inputs === undefined ? {} : { inputs }),
-    work: (caps) => record.work(caps, params),
+    work: (caps) => {
+      const own = adapt(caps, params)
+      return family.form(caps, own) === undefined ? undefined : family.work(caps, own)
+    },
     ...facts,
   }
 }
 
-export function bytesOf({ type, elements }: BufferShape): number {
-  const { block, bytes } = GGML_TYPES[(type === 'u32' ? 'i32' : type) as GgmlType]
+export function bytesOf({ type, elements, packedRows }: BufferShape): number {
+  if (type === 'u8') return elements
+  const format = (type === 'u32' ? 'i32' : type) as GgmlType
+  if (packedRows !== undefined) return packedBytes({ format, m: packedRows, k: elements / packedRows })
+  const { block, bytes } = GGML_TYPES[format]
   return (elements / block) * bytes
 }

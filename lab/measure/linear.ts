@@ -1,15 +1,14 @@
 // Linear layers as entries: with packed weights and int8 activations where the device prefers them and the format has such a layout, else
 // as the file has them. What is timed is the product alone; quantising its input is an entry of the experiment `small`.
 
-import { matmul } from '../../src/kernel/matmul.ts'
-import { MATVEC_ROWS, matvec } from '../../src/kernel/matvec.ts'
-import { packedLinear } from '../../src/kernel/packed-linear.ts'
-import { quantizedWords } from '../../src/kernel/quantize8.ts'
-import { packedBytes, packedOf } from '../../src/kernel/repack.ts'
+import { tileColumns } from '../../src/kernel/linear/activations.ts'
+import { linear } from '../../src/kernel/linear/linear.ts'
+import { packedLinear } from '../../src/kernel/linear/packed-linear.ts'
+import { packedOf } from '../../src/kernel/linear/repack.ts'
 import { FORMATS } from '../../src/quant/index.ts'
-import { GGML_TYPES } from '../../src/quant/type.ts'
-import { SHAPES } from '../../src/weights/synth.ts'
-import { type Entry, bytesOf, entryOf } from './entry.ts'
+import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
+import { SHAPES } from '../../src/weights/synth/synth.ts'
+import { type Entry, entryOf } from './entry.ts'
 
 const QUICK_FORMATS = ['q4_0', 'q8_0', 'q4_k', 'q6_k', 'f16']
 
@@ -41,31 +40,18 @@ export function linearEntries(
   )
 }
 
-function linearEntriesOf(format: string, m: number, k: number, n: number, quick: boolean): Entry[] {
-  const params = { format, m, k, n, bias: false }
-  const facts = { shape: `${m}x${k}${n === 1 ? '' : `, ${n} rows`}`, operations: 2 * m * k * n, cold: ['w'], quick }
-  const packed = packedOf(format, k)
-  const record = n > MATVEC_ROWS ? matmul : matvec
-  const plain: Entry = {
-    ...entryOf(record, params, { ...facts, kernel: format }),
-    work: (caps) => (caps.dot && packed !== undefined ? undefined : record.work(caps, params)),
-  }
-  if (packed === undefined) return [plain]
-  const buffers = [
-    { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k, packed.scaled) },
-    { name: 'w', role: 'in', type: 'u32', elements: packedBytes(params) / 4 },
-    { name: 'y', role: 'out', type: 'f32', elements: n * m },
-  ] as const
+function linearEntriesOf(format: GgmlType, m: number, k: number, n: number, quick: boolean): Entry[] {
+  const facts = { shape: `${m}x${k}${n === 1 ? '' : `, ${n} rows`}`, quick }
+  const plain = entryOf(linear, { format, m, k, n, bias: false }, { ...facts, kernel: format })
+  if (packedOf(format, k) === undefined) return [plain]
+  const packed = entryOf(
+    packedLinear,
+    { format, m, k, n, columns: 1, added: 'nothing' },
+    { ...facts, kernel: `${format} packed` },
+    (caps, params) => ({ ...params, columns: tileColumns(caps, n) }),
+  )
   return [
-    plain,
-    {
-      ...facts,
-      buffers,
-      kernel: `${format} packed`,
-      arithmetic: 'i8',
-      bytes: buffers.reduce((sum, shape) => sum + bytesOf(shape), 0),
-      aliases: { floats: 'x', bytes: 'w', halves: 'w' },
-      work: (caps) => (caps.dot ? packedLinear(caps, params) : undefined),
-    },
+    { ...plain, work: (caps) => (caps.dot ? undefined : plain.work(caps)) },
+    { ...packed, work: (caps) => (caps.dot ? packed.work(caps) : undefined) },
   ]
 }

@@ -3,7 +3,8 @@
 // on shared machines, and hardly within a tenth of a second.
 
 import type { BufferHandle, Command, Device, Range } from '../../src/device/device.ts'
-import { buffersOf, packUniforms } from '../../src/ir/kernel.ts'
+import { packUniforms } from '../../src/ir/kernel.ts'
+import { type BufferShape, boundBuffers } from '../../src/kernel/family.ts'
 import { type Arithmetic, type Entry, bytesOf } from './entry.ts'
 import { peakLimit, readLimit } from './limit.ts'
 
@@ -110,14 +111,14 @@ export class Sampler {
   /** Gives it memory and finds out how often to run it for a sample. */
   async #prepare(entry: Entry): Promise<Ready | undefined> {
     const work = entry.work(this.#device.caps)
-    const cold = new Set(entry.cold)
+    const isCold = (shape: BufferShape): boolean => shape.cold === true
     const { alignment } = this.#device.caps
     const align = (bytes: number): number => Math.ceil(bytes / alignment) * alignment
-    const stride = entry.buffers.filter(({ name }) => cold.has(name)).reduce((sum, shape) => sum + align(bytesOf(shape)), 0)
+    const stride = entry.buffers.filter(isCold).reduce((sum, shape) => sum + align(bytesOf(shape)), 0)
     if (work === undefined || stride > this.#arena.bytes) return undefined
     const hot = new Map<string, Range>()
     for (const shape of entry.buffers)
-      if (!cold.has(shape.name)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), entry.inputs?.[shape.name]) })
+      if (!isCold(shape)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), entry.inputs?.[shape.name]) })
     for (const [name, bytes] of Object.entries(work.scratch ?? {})) hot.set(name, { buffer: await this.#place(bytes) })
     const programs = await Promise.all(work.launches.map(({ kernel }) => this.#device.compile(kernel)))
     /** Every run reads its cold buffers elsewhere, until the arena ends. */
@@ -125,16 +126,16 @@ export class Sampler {
       const ranges = new Map(hot)
       let offset = stride === 0 ? 0 : (run % Math.floor(this.#arena.bytes / stride)) * stride
       for (const shape of entry.buffers) {
-        if (!cold.has(shape.name)) continue
+        if (!isCold(shape)) continue
         ranges.set(shape.name, { buffer: this.#arena.buffer, offset, bytes: Math.ceil(bytesOf(shape) / 4) * 4 })
         offset += align(bytesOf(shape))
       }
-      return work.launches.map(({ kernel, uniforms, grid }, i) => ({
+      return work.launches.map((launch, i) => ({
         kind: 'dispatch',
         program: programs[i]!,
-        grid,
-        uniforms: packUniforms(kernel, uniforms),
-        buffers: buffersOf(kernel).map(({ name }) => ranges.get(entry.aliases?.[name] ?? name)!),
+        grid: launch.grid,
+        uniforms: packUniforms(launch.kernel, launch.uniforms),
+        buffers: boundBuffers(launch).map((name) => ranges.get(name)!),
       }))
     }
     const { sample, dispose } = await repeatLongEnough(this.#device, commandsOf)

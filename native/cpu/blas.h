@@ -11,7 +11,7 @@ typedef void sgemm(int order, int transpose_a, int transpose_b, int m, int n, in
   const float *b, int ldb, float beta, float *c, int ldc);
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 };
 
-// src/device/cpu/native-product.ts writes it.
+// src/device/cpu/native/product.ts writes it.
 typedef struct {
   uint64_t call; // sgemm *
   uint32_t m, k, n;

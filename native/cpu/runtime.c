@@ -1,10 +1,11 @@
-// The threads of the native cpu device. A pool runs one plan at a time: the caller is its first thread, the others wait for
-// plans, look around for a moment when there is none, then sleep. All threads walk through the commands in order, take chunks of
-// each until none are left, and meet where a command says so. Which thread computes a workgroup does not change its result.
+// The threads of the native cpu device. A pool runs one job at a time: the caller is its first thread, the others wait for
+// jobs, look around for a moment when there is none, then sleep. All threads walk through the tasks in order, take chunks of
+// each until none are left, and meet where a task says so. Which thread computes a workgroup does not change its result.
 // Also memory and mapped files, for which JavaScript has no words.
 
 #include "runtime.h"
 #include "blas.h"
+#include "float.h"
 #include "wait.h"
 
 #include <fcntl.h>
@@ -26,12 +27,12 @@ struct worker {
 
 struct ingot_pool {
   uint32_t threads;
-  ingot_plan *plan;
+  ingot_job *job;
   uint8_t *scratch;
   uint64_t scratch_stride; // bytes per thread
   waker waker;
   _Alignas(LINE) _Atomic uint32_t serving; // the ticket whose turn it is
-  _Alignas(LINE) _Atomic uint32_t posted;  // plans given to the workers so far
+  _Alignas(LINE) _Atomic uint32_t posted;  // jobs given to the workers so far
   _Alignas(LINE) _Atomic uint32_t arrived; // threads at the barrier
   _Alignas(LINE) _Atomic uint32_t opened;  // how often it has opened
   _Alignas(LINE) _Atomic uint32_t stop;
@@ -59,37 +60,39 @@ static void meet(ingot_pool *pool) {
   waker_wake(&pool->waker, &pool->opened);
 }
 
-static void work(const ingot_command *command, uint64_t begin, uint64_t end, void *scratch) {
-  switch (command->kind) {
+static void work(const ingot_task *task, uint64_t begin, uint64_t end, void *scratch) {
+  switch (task->kind) {
     case INGOT_DISPATCH:
-      ((ingot_kernel *)(uintptr_t)command->what)(
-        pointer(command->where), pointer(command->uniforms), command->grid, (uint32_t)begin, (uint32_t)end, scratch);
+      ((ingot_kernel *)(uintptr_t)task->what)(
+        pointer(task->where), pointer(task->uniforms), task->grid, (uint32_t)begin, (uint32_t)end, scratch);
       break;
-    case INGOT_COPY: memcpy(pointer(command->where + begin), pointer(command->what + begin), end - begin); break;
-    case INGOT_FILL: memset(pointer(command->where + begin), (int)command->what, end - begin); break;
+    case INGOT_COPY: memcpy(pointer(task->where + begin), pointer(task->what + begin), end - begin); break;
+    case INGOT_FILL: memset(pointer(task->where + begin), (int)task->what, end - begin); break;
   }
 }
 
 // A thread takes a share of what is left, so that it first reads memory in long streams and all end at about the same time.
-static void take_chunks(ingot_command *command, uint32_t threads, void *scratch) {
-  uint64_t begin = atomic_load_explicit(&command->next, memory_order_relaxed);
-  while (begin < command->total) {
-    const uint64_t left = command->total - begin, share = left / (2 * threads) / command->chunk * command->chunk;
-    const uint64_t length = share > 0 ? share : command->chunk < left ? command->chunk : left;
-    if (!atomic_compare_exchange_weak_explicit(&command->next, &begin, begin + length, memory_order_relaxed, memory_order_relaxed)) continue;
-    work(command, begin, begin + length, scratch);
-    begin = atomic_load_explicit(&command->next, memory_order_relaxed);
+static void take_chunks(ingot_task *task, uint32_t threads, void *scratch) {
+  uint64_t begin = atomic_load_explicit(&task->next, memory_order_relaxed);
+  while (begin < task->total) {
+    const uint64_t left = task->total - begin, share = left / (2 * threads) / task->chunk * task->chunk;
+    const uint64_t length = share > 0 ? share : task->chunk < left ? task->chunk : left;
+    if (!atomic_compare_exchange_weak_explicit(&task->next, &begin, begin + length, memory_order_relaxed, memory_order_relaxed)) continue;
+    work(task, begin, begin + length, scratch);
+    begin = atomic_load_explicit(&task->next, memory_order_relaxed);
   }
 }
 
 static void walk(ingot_pool *pool, uint32_t number) {
-  ingot_plan *plan = pool->plan;
-  ingot_command *commands = pointer(plan->commands);
+  ingot_job *job = pool->job;
+  ingot_task *tasks = pointer(job->tasks);
   void *scratch = pool->scratch + number * pool->scratch_stride;
-  for (uint32_t i = 0; i < plan->count; i++) {
-    if (commands[i].barrier) meet(pool);
-    if (!atomic_load_explicit(&plan->cancel, memory_order_relaxed)) take_chunks(&commands[i], pool->threads, scratch);
+  const float_mode mode = flush_subnormals();
+  for (uint32_t i = 0; i < job->count; i++) {
+    if (tasks[i].barrier) meet(pool);
+    if (!atomic_load_explicit(&job->cancel, memory_order_relaxed)) take_chunks(&tasks[i], pool->threads, scratch);
   }
+  restore_floats(mode);
   meet(pool);
 }
 
@@ -159,19 +162,19 @@ static int need_scratch(ingot_pool *pool, uint64_t bytes) {
   return 1;
 }
 
-int32_t ingot_pool_run(uint64_t handle, uint64_t plan_address, uint32_t ticket) {
+int32_t ingot_pool_run(uint64_t handle, uint64_t job_address, uint32_t ticket) {
   ingot_pool *pool = pointer(handle);
-  ingot_plan *plan = pointer(plan_address);
+  ingot_job *job = pointer(job_address);
   for (uint32_t serving; (serving = atomic_load(&pool->serving)) != ticket;) waker_wait(&pool->waker, &pool->serving, serving, 0);
   int32_t status = INGOT_NO_MEMORY;
-  if (need_scratch(pool, plan->scratch)) {
-    ingot_command *commands = pointer(plan->commands);
-    for (uint32_t i = 0; i < plan->count; i++) atomic_store_explicit(&commands[i].next, 0, memory_order_relaxed);
-    pool->plan = plan;
+  if (need_scratch(pool, job->scratch)) {
+    ingot_task *tasks = pointer(job->tasks);
+    for (uint32_t i = 0; i < job->count; i++) atomic_store_explicit(&tasks[i].next, 0, memory_order_relaxed);
+    pool->job = job;
     atomic_fetch_add(&pool->posted, 1);
     waker_wake(&pool->waker, &pool->posted);
     walk(pool, 0);
-    status = atomic_load(&plan->cancel) ? INGOT_CANCELLED : INGOT_OK;
+    status = atomic_load(&job->cancel) ? INGOT_CANCELLED : INGOT_OK;
   }
   atomic_fetch_add(&pool->serving, 1);
   waker_wake(&pool->waker, &pool->serving);

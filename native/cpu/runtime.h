@@ -1,6 +1,6 @@
-// What the cpu device calls in the native library: threads that run plans, memory outside of WebAssembly, mapped files.
+// What the cpu device calls in the native library: threads that run jobs, memory outside of WebAssembly, mapped files.
 // Everything belongs to what a call is given; the library has no state of its own. Addresses are 64-bit integers.
-// src/device/cpu/native-layout.ts describes the same structures from the other side.
+// src/device/cpu/native/layout.ts describes the same structures from the other side.
 #ifndef INGOT_RUNTIME_H
 #define INGOT_RUNTIME_H
 
@@ -15,10 +15,10 @@ typedef void ingot_kernel(void *const *buffers, const void *uniforms, const uint
 enum ingot_kind { INGOT_DISPATCH, INGOT_COPY, INGOT_FILL };
 enum ingot_status { INGOT_OK, INGOT_CANCELLED, INGOT_NO_MEMORY };
 
-// A list of these is a plan. What threads only read is on one cache line, what they count with on the next.
+// A list of these is a job. What threads only read is on one cache line, what they count with on the next.
 typedef struct {
   uint32_t kind;
-  uint32_t barrier;    // 1: all commands before it must be done
+  uint32_t barrier;    // 1: all tasks before it must be done
   uint64_t total;      // workgroups or bytes
   uint64_t chunk;      // the fewest that are worth taking at once
   uint64_t what;       // dispatch: ingot_kernel *; copy: source; fill: the byte
@@ -28,14 +28,14 @@ typedef struct {
   uint32_t unused;
   _Alignas(64) _Atomic uint64_t next; // the first that nobody has taken yet
   uint8_t rest[56];
-} ingot_command;
+} ingot_task;
 
 typedef struct {
-  uint64_t commands;
+  uint64_t tasks;
   uint32_t count;
   _Atomic uint32_t cancel; // set by anyone while it runs: what has not begun is left out
   uint64_t scratch;        // bytes that its kernels need per thread
-} ingot_plan;
+} ingot_job;
 
 typedef struct ingot_pool ingot_pool;
 
@@ -43,9 +43,9 @@ typedef struct ingot_pool ingot_pool;
 EXPORT uint64_t ingot_pool_create(uint32_t threads);
 // Nothing may be running.
 EXPORT void ingot_pool_destroy(uint64_t pool);
-// Runs a plan and returns when it is done. Plans run in the order of their tickets 0, 1, 2...: each is used once, and calls
+// Runs a job and returns when it is done. Jobs run in the order of their tickets 0, 1, 2...: each is used once, and calls
 // may come from several threads at a time.
-EXPORT int32_t ingot_pool_run(uint64_t pool, uint64_t plan, uint32_t ticket);
+EXPORT int32_t ingot_pool_run(uint64_t pool, uint64_t job, uint32_t ticket);
 
 EXPORT uint64_t ingot_memory_alloc(uint64_t bytes);
 EXPORT void ingot_memory_free(uint64_t at, uint64_t bytes);

@@ -17,7 +17,7 @@
 
 // Waiting for work: long enough to bridge the gap between the steps of a decoding model, too short to show in a list of processes.
 #define IDLE_NANOSECONDS 80000
-// Waiting for the other threads of a plan. Waking a sleeper costs more than most kernels take; but longer may mean that the other does
+// Waiting for the other threads of a job. Waking a sleeper costs more than most kernels take; but longer may mean that the other does
 // not run, and wants this very core. So patience goes up and down between these (runtime.c).
 #define LEAST_PATIENCE 10000
 #define MOST_PATIENCE 1000000

@@ -44,6 +44,13 @@ export function widthOf(dtype: DType | Storage): 1 | Width {
   return cut < 0 ? 1 : (Number(dtype.slice(cut + 1)) as Width)
 }
 
+/** A number of elements as the width of a value; throws where no vector has so many. */
+export function asWidth(count: number): 1 | Width {
+  const width = ([1, ...WIDTHS] as const).find((each) => each === count)
+  if (width === undefined) throw new TypeError(`no vector has ${count} elements, only ${WIDTHS.join(', ')}`)
+  return width
+}
+
 /** `vector('f32', 4)` -> `f32x4`; width 1 gives the scalar itself. */
 export function vector(scalar: Scalar, width: 1 | Width): DType {
   return width === 1 ? scalar : `${scalar}x${width}`

@@ -36,11 +36,18 @@ export class IngotError extends Error {
   override readonly name = 'IngotError'
   readonly code: ErrorCode
   readonly facts: ErrorFacts
+  readonly #what: string
 
   constructor(code: ErrorCode, what: string, facts: ErrorFacts = {}) {
     super(sentence(what, facts), facts.cause === undefined ? undefined : { cause: facts.cause })
     this.code = code
     this.facts = facts
+    this.#what = statement(what, facts)
+  }
+
+  /** the message without the operation and the hint, for those who show these apart */
+  get what(): string {
+    return this.#what
   }
 }
 
@@ -49,13 +56,19 @@ export function isIngotError(error: unknown, code?: ErrorCode): error is IngotEr
   return error instanceof IngotError && (code === undefined || error.code === code)
 }
 
+/** What anything that was thrown says. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
 /** `matmul: inner sizes differ, got [4,8] x [6,2], wanted equal; transpose the second?` */
-function sentence(what: string, { op, got, wanted, hint }: ErrorFacts): string {
-  let text = op === undefined ? what : `${op}: ${what}`
-  if (got !== undefined) text += `, got ${show(got)}`
-  if (wanted !== undefined) text += `, wanted ${show(wanted)}`
-  if (hint !== undefined) text += `; ${hint}`
-  return text
+function sentence(what: string, facts: ErrorFacts): string {
+  const { op, hint } = facts
+  return `${op === undefined ? '' : `${op}: `}${statement(what, facts)}${hint === undefined ? '' : `; ${hint}`}`
+}
+
+function statement(what: string, { got, wanted }: ErrorFacts): string {
+  return `${what}${got === undefined ? '' : `, got ${show(got)}`}${wanted === undefined ? '' : `, wanted ${show(wanted)}`}`
 }
 
 function show(value: unknown): string {

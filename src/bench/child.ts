@@ -1,26 +1,30 @@
-// The script that Ingot's side runs as: answers requests from its IPC channel until that closes.
+// The script that Ingot runs as in a bench: handles the requests of its IPC channel until that closes.
 
-import { createAnswers } from './answer.ts'
-import type { Message, Op, Replies, Requests } from './side.ts'
+import { messageOf } from '../base/error.ts'
+import type { Replies, ReplyMessage, RequestKind, Requests } from './contender.ts'
+import { createIngotServer } from './ingot-server.ts'
 
-type Incoming = { readonly [O in Op]: Requests[O] & { readonly id: number; readonly op: O } }[Op]
+type Incoming<K extends RequestKind = RequestKind> = Requests[K] & { readonly id: number; readonly kind: K }
 
-const { answers } = createAnswers()
-let replied = { cpu: process.cpuUsage(), at: performance.now() }
+const { handlers } = createIngotServer()
+let lastReply = { cpu: process.cpuUsage(), at: performance.now() }
 
-process.on('message', (request: Incoming) => void reply(request))
+process.on('message', (request: Incoming) => void respond(request))
 process.on('disconnect', () => process.exit())
 
-async function reply(request: Incoming): Promise<void> {
-  const { user, system } = process.cpuUsage(replied.cpu)
-  const idle = { cpuMs: (user + system) / 1000, ms: performance.now() - replied.at }
-  let found: { error: string } | Replies[Op]
+async function respond(request: Incoming): Promise<void> {
+  const { user, system } = process.cpuUsage(lastReply.cpu)
+  const idle = { cpuMs: (user + system) / 1000, ms: performance.now() - lastReply.at }
+  const outcome = await handle(request)
+  lastReply = { cpu: process.cpuUsage(), at: performance.now() }
+  const cpuMs = (lastReply.cpu.user + lastReply.cpu.system) / 1000
+  process.send?.({ ...outcome, id: request.id, idle, cpuMs } satisfies ReplyMessage)
+}
+
+async function handle<K extends RequestKind>(request: Incoming<K>): Promise<{ error: string } | { reply: Replies[K] }> {
   try {
-    found = await (answers[request.op] as (request: Incoming) => Promise<Replies[Op]>)(request)
+    return { reply: await handlers[request.kind](request) }
   } catch (error) {
-    found = { error: error instanceof Error ? error.message : String(error) }
+    return { error: messageOf(error) }
   }
-  replied = { cpu: process.cpuUsage(), at: performance.now() }
-  const cpuMs = (replied.cpu.user + replied.cpu.system) / 1000
-  process.send?.({ ...found, id: request.id, idle, cpuMs } satisfies Message)
 }

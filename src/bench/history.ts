@@ -1,14 +1,20 @@
-// Benches kept in a file of JSON lines, and what changed between the last two of a model on a machine. Keeps Ingot's own numbers;
+// Reports kept in a file of JSON lines, and what changed between the last two of a model on a machine. Keeps Ingot's own numbers;
 // the peer's are in the same record, for the ratio at the time.
 
 import { appendFile, readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { IngotError } from '../base/error.ts'
-import { type Measure, type Report, align, findAgainstPeer, findDifference, showSamples } from './report.ts'
+import { type Measure, type Report, alignColumns, compareSamples, compareWithPeer, showSamples } from './report.ts'
 
 export interface HistoryEntry extends Report {
   readonly title?: string
   readonly comment?: string
+}
+
+/** Fields by the names that they were first saved under. */
+interface OldNames {
+  readonly sides?: Report['contenders']
+  readonly left?: Report['leftOut']
 }
 
 export async function saveReport(
@@ -27,23 +33,18 @@ export async function readEntries(path: string): Promise<HistoryEntry[]> {
 }
 
 function parseEntry(line: string, where: string): HistoryEntry {
-  let found: unknown
+  let parsed: unknown
   try {
-    found = JSON.parse(line)
+    parsed = JSON.parse(line)
   } catch (cause) {
     throw new IngotError('bad-file', 'not a line of JSON', { op: 'bench', got: where, cause })
   }
-  const entry = found as Partial<HistoryEntry> | null
-  if (
-    typeof entry !== 'object' ||
-    !Array.isArray(entry?.measures) ||
-    !Array.isArray(entry.sides) ||
-    entry.model === undefined ||
-    entry.machine === undefined
-  ) {
+  const { sides, left = [], ...entry } = (parsed ?? {}) as Partial<HistoryEntry> & OldNames
+  const { contenders = sides, leftOut = left, measures, model, machine } = entry
+  if (!Array.isArray(measures) || !Array.isArray(contenders) || model === undefined || machine === undefined)
     throw new IngotError('bad-file', 'not a saved bench', { op: 'bench', got: where })
-  }
-  return entry as HistoryEntry
+  // The fields that tell a saved bench from other JSON are there; saveReport wrote the rest.
+  return { ...entry, contenders, leftOut } as HistoryEntry
 }
 
 /** Before and after, for every model that was measured at least once. */
@@ -54,20 +55,21 @@ export function showHistory(entries: readonly HistoryEntry[]): string {
 }
 
 /** Only what ran the same model on the same kind of machine and device can be compared. */
-function keyOf({ model, machine, sides }: HistoryEntry): string {
-  return JSON.stringify([model.path, model.bytes, machine.cpu, machine.cores, sides[0]?.device])
+function keyOf({ model, machine, contenders }: HistoryEntry): string {
+  return JSON.stringify([model.path, model.bytes, machine.cpu, machine.cores, contenders[0]?.device])
 }
 
 function showGroup(group: readonly HistoryEntry[]): string {
   const after = group.at(-1)
   if (after === undefined) return ''
   const before = group.at(-2)
+  const device = after.contenders[0]?.device ?? 'unknown'
   const lines = [
-    `${after.model.path} on ${after.sides[0]?.device ?? 'unknown'}: ${group.length} bench${group.length === 1 ? '' : 'es'}; ${after.machine.cpu}`,
+    `${after.model.path} on ${device}: ${group.length} bench${group.length === 1 ? '' : 'es'}; ${after.machine.cpu}`,
     ...(before === undefined ? [] : [`before: ${labelOf(before)}`]),
     `after: ${labelOf(after)}`,
     '',
-    ...align([['', 'before', 'after', 'change', ''], ...after.measures.map((measure) => rowOf(measure, after, before))]),
+    ...alignColumns([['', 'before', 'after', 'change', ''], ...after.measures.map((measure) => rowOf(measure, after, before))]),
   ]
   return `${lines.join('\n')}\n`
 }
@@ -75,13 +77,13 @@ function showGroup(group: readonly HistoryEntry[]): string {
 function rowOf(measure: Measure, after: HistoryEntry, before: HistoryEntry | undefined): string[] {
   const old = before?.measures.find(({ name }) => name === measure.name)
   const cells = [measure.name, old === undefined ? '' : showSamples(old.ours, measure.unit), showSamples(measure.ours, measure.unit)]
-  const peer = findAgainstPeer(measure, after.busy)
-  const against = peer === undefined ? '' : `${peer.ratio.toFixed(2)} of the peer's`
-  if (before === undefined || old === undefined) return [...cells, '', against]
-  const { ratio, verdict } = findDifference(measure.unit, measure.ours, old.ours, Math.max(before.busy, after.busy))
-  return [...cells, ratio.toFixed(2), [verdict, against].filter((part) => part !== '').join('; ')]
+  const peer = compareWithPeer(measure, after.busy)
+  const againstPeer = peer === undefined ? '' : `${peer.ratio.toFixed(2)} of the peer's`
+  if (before === undefined || old === undefined) return [...cells, '', againstPeer]
+  const { ratio, verdict } = compareSamples(measure.unit, measure.ours, old.ours, Math.max(before.busy, after.busy))
+  return [...cells, ratio.toFixed(2), [verdict, againstPeer].filter((text) => text !== '').join('; ')]
 }
 
 function labelOf({ date, title, comment }: HistoryEntry): string {
-  return [date.slice(0, 16).replace('T', ' '), title, comment].filter((part) => part !== undefined).join(', ')
+  return [date.slice(0, 16).replace('T', ' '), title, comment].filter((text) => text !== undefined).join(', ')
 }

@@ -21,18 +21,19 @@ export function describeMachine(): Machine {
   }
 }
 
-/** Looks at a moment in which this process does nothing: the share of all cores that others use. */
-export async function lookAround(ms: number): Promise<number> {
-  const stop = watchOthers(() => 0)
+/** The share of all cores that other programs use, seen over a moment in which this process does nothing. */
+export async function measureOtherLoad(ms: number): Promise<number> {
+  const stop = watchOtherLoad(() => 0)
   await setTimeout(ms)
   return stop()
 }
 
 /**
- * Watches what the machine does from now on; the result ends it, with the share of all cores that others used. Steady load slows
- * every sample alike, so their spread does not show it. `ownMs` gives CPU time so far of the processes that belong to the bench.
+ * Watches what the machine does from now on. The function that it returns gives the share of all cores that other programs used
+ * since. Steady load slows every sample alike, so their spread does not show it. `ownMs` gives the CPU time so far of the processes
+ * that belong to the bench.
  */
-export function watchOthers(ownMs: () => number): () => number {
+export function watchOtherLoad(ownMs: () => number): () => number {
   const own = (): number => {
     const { user, system } = process.cpuUsage()
     return ownMs() + (user + system) / 1000

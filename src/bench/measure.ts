@@ -1,11 +1,13 @@
-// Takes samples, side by side: A, B, A, B, so that what disturbs the machine disturbs both. Knows workloads and sides; what the
+// Takes samples in turns: A, B, A, B, so that what disturbs the machine disturbs both. Knows workloads and contenders; what the
 // numbers mean is for statistics.ts to say.
 
-import type { Settings, Side } from './side.ts'
+import type { BenchedModel, RunningContender, Settings } from './contender.ts'
 import { median } from './statistics.ts'
 import { type Effort, type Workload, promptFor } from './workload.ts'
 
-export interface Source {
+/** What random prompts are drawn from. */
+export interface PromptSource {
+  /** tokens */
   readonly vocabulary: number
   readonly seed: number
 }
@@ -16,49 +18,53 @@ export interface Sample {
   readonly tokens: readonly number[]
 }
 
-const ENOUGH = 3 // samples, where time runs out
+const LEAST_SAMPLES = 3 // where time runs out
 
-/** One warm-up for each side, then samples in turns. */
+/** Two unmeasured runs of each contender, then samples in turns. */
 export async function sampleInTurns(
-  sides: readonly Side[],
+  contenders: readonly RunningContender[],
   work: Workload,
   effort: Pick<Effort, 'samples' | 'sampleMs' | 'workloadMs'>,
-  source: Source,
+  source: PromptSource,
   tick: () => void = () => {},
 ): Promise<Sample[][]> {
   const prompt = promptFor(work, source.vocabulary, source.seed)
   const begun = performance.now()
   const repeats: number[] = []
-  for (const side of sides) {
+  for (const contender of contenders) {
     // The first run builds plans and touches memory; the second tells how long a run takes.
-    await run(side, work, prompt)
-    const { ms } = await run(side, work, prompt)
+    await run(contender, work, prompt)
+    const { ms } = await run(contender, work, prompt)
     repeats.push(Math.max(1, Math.ceil(effort.sampleMs / ms)))
   }
-  const samples: Sample[][] = sides.map(() => [])
+  const samples: Sample[][] = contenders.map(() => [])
   for (let round = 0; round < effort.samples; round++) {
-    for (const [i, side] of sides.entries()) {
-      samples[i]?.push(await takeSample(side, work, prompt, repeats[i] ?? 1))
+    for (const [i, contender] of contenders.entries()) {
+      samples[i]?.push(await takeSample(contender, work, prompt, repeats[i] ?? 1))
       tick()
     }
-    if (round + 1 >= ENOUGH && performance.now() - begun > effort.workloadMs) break
+    if (round + 1 >= LEAST_SAMPLES && performance.now() - begun > effort.workloadMs) break
   }
   return samples
 }
 
-async function takeSample(side: Side, work: Workload, prompt: readonly number[], repeats: number): Promise<Sample> {
+async function takeSample(contender: RunningContender, work: Workload, prompt: readonly number[], repeats: number): Promise<Sample> {
   let [ms, tokens]: [number, readonly number[]] = [0, []]
   for (let i = 0; i < repeats; i++) {
-    const one = await run(side, work, prompt)
-    ms += one.ms
-    tokens = one.tokens
+    const { ms: taken, tokens: decoded } = await run(contender, work, prompt)
+    ms += taken
+    tokens = decoded
   }
   return { tokensPerSecond: (repeats * tokenCount(work) * 1000) / ms, tokens }
 }
 
-async function run(side: Side, work: Workload, prompt: readonly number[]): Promise<{ ms: number; tokens: readonly number[] }> {
-  if (work.kind === 'decode') return side.ask('decode', { tokens: prompt, count: work.count })
-  return { ...(await side.ask('prefill', { tokens: prompt })), tokens: [] }
+async function run(
+  contender: RunningContender,
+  work: Workload,
+  prompt: readonly number[],
+): Promise<{ ms: number; tokens: readonly number[] }> {
+  if (work.kind === 'decode') return contender.ask('decode', { tokens: prompt, count: work.count })
+  return { ...(await contender.ask('prefill', { tokens: prompt })), tokens: [] }
 }
 
 function tokenCount(work: Workload): number {
@@ -66,28 +72,28 @@ function tokenCount(work: Workload): number {
 }
 
 const PROBE = { samples: 3, sampleMs: 20, workloadMs: 5000 } as const
-const GLANCE = { ...PROBE, samples: 1 }
-/** Settings that are this many times slower at first sight are looked at no further. */
+const FIRST_PROBE = { ...PROBE, samples: 1 }
+/** Settings that are this many times slower than the best in their first probe are not probed further. */
 const HOPELESS = 2
 
-/** The settings that a side is fastest with, over all probes together (geometric mean). Leaves the side open with some of them. */
-export async function findBest(
-  side: Side,
+/** The settings that a contender is fastest with, over all probes together (geometric mean). Leaves the model open with some of them. */
+export async function findBestSettings(
+  contender: RunningContender,
   candidates: readonly Settings[],
   probes: readonly Workload[],
-  model: { readonly path: string; readonly context: number },
-  source: Source,
+  model: BenchedModel,
+  source: PromptSource,
   tick: () => void = () => {},
 ): Promise<Settings> {
   const [first = {}, ...others] = candidates
   if (others.length === 0 || probes.length === 0) return first
-  let best = { settings: first, score: -Infinity, glance: -Infinity }
+  let best = { settings: first, score: -Infinity, firstScore: -Infinity }
   for (const settings of candidates) {
-    await side.ask('open', { model: model.path, context: model.context, settings })
-    const glance = await score(side, probes.slice(0, 1), GLANCE, source)
-    if (glance > best.glance - Math.log(HOPELESS)) {
-      const found = await score(side, probes, PROBE, source)
-      if (found > best.score) best = { settings, score: found, glance }
+    await contender.ask('open', { model: model.path, context: model.context, settings })
+    const firstScore = await scoreOf(contender, probes.slice(0, 1), FIRST_PROBE, source)
+    if (firstScore > best.firstScore - Math.log(HOPELESS)) {
+      const score = await scoreOf(contender, probes, PROBE, source)
+      if (score > best.score) best = { settings, score, firstScore }
     }
     tick()
   }
@@ -95,10 +101,15 @@ export async function findBest(
 }
 
 /** The sum of the logarithms of the speeds. */
-async function score(side: Side, probes: readonly Workload[], effort: typeof GLANCE, source: Source): Promise<number> {
+async function scoreOf(
+  contender: RunningContender,
+  probes: readonly Workload[],
+  effort: typeof FIRST_PROBE,
+  source: PromptSource,
+): Promise<number> {
   let sum = 0
   for (const work of probes) {
-    const [samples = []] = await sampleInTurns([side], work, effort, source)
+    const [samples = []] = await sampleInTurns([contender], work, effort, source)
     sum += Math.log(median(samples.map(({ tokensPerSecond }) => tokensPerSecond)))
   }
   return sum

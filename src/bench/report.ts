@@ -1,8 +1,8 @@
 // What a bench found, as data and as a table for people. A difference that the noise could have made is called none.
 
 import { basename } from 'node:path'
+import type { ContenderInfo, Idle, Settings } from './contender.ts'
 import type { Machine } from './machine.ts'
-import type { Idle, Settings, SideInfo } from './side.ts'
 import { type Comparison, compare, summarize } from './statistics.ts'
 
 export interface Measure {
@@ -13,13 +13,14 @@ export interface Measure {
   readonly peer?: readonly number[]
 }
 
-export interface SideReport extends SideInfo {
+export interface ContenderReport extends ContenderInfo {
   /** the best of those tried, by kind of work */
   readonly settings: { readonly prefill?: Settings; readonly decode?: Settings }
   /** CPU time while it waited */
   readonly idle: Idle
 }
 
+/** Histories keep it: whoever renames a field lets history.ts read the old name, too. */
 export interface Report {
   readonly date: string
   readonly machine: Machine
@@ -28,87 +29,95 @@ export interface Report {
   readonly model: { readonly path: string; readonly name: string; readonly bytes: number; readonly trainedContext: number }
   readonly seed: number
   readonly context: number
-  readonly sides: readonly SideReport[]
+  /** Ingot, then the peer if there is one */
+  readonly contenders: readonly ContenderReport[]
   readonly measures: readonly Measure[]
   /** of the greedy tokens at the least context: a hash, and how many of the first ones the peer chose too */
   readonly output: { readonly hash: string; readonly agree?: number; readonly of?: number }
-  /** workloads that do not fit the context */
-  readonly left: readonly string[]
+  /** names of workloads that do not fit the context */
+  readonly leftOut: readonly string[]
 }
 
-/** With this share of the machine in use by others, threads that wait for each other wait long, and not on both sides alike. */
+/** With this share of the machine in use by others, threads that wait for each other wait long, and not all contenders alike. */
 const BUSY = 0.1
 
-export interface Finding extends Omit<Comparison, 'verdict'> {
+export interface ReportedComparison extends Omit<Comparison, 'verdict'> {
   readonly verdict: Comparison['verdict'] | 'machine busy'
 }
 
 /** More tokens per second are better; less time and memory are. On a busy machine nothing is. */
-export function findDifference(unit: Measure['unit'], first: readonly number[], second: readonly number[], busy: number): Finding {
-  const found = compare(first, second, unit === 'tok/s' ? 'more' : 'less')
-  return busy > BUSY && unit !== 'bytes' ? { ...found, verdict: 'machine busy' } : found
+export function compareSamples(
+  unit: Measure['unit'],
+  first: readonly number[],
+  second: readonly number[],
+  busy: number,
+): ReportedComparison {
+  const comparison = compare(first, second, unit === 'tok/s' ? 'more' : 'less')
+  return busy > BUSY && unit !== 'bytes' ? { ...comparison, verdict: 'machine busy' } : comparison
 }
 
-export function findAgainstPeer({ unit, ours, peer }: Measure, busy: number): Finding | undefined {
-  return peer === undefined ? undefined : findDifference(unit, ours, peer, busy)
+export function compareWithPeer({ unit, ours, peer }: Measure, busy: number): ReportedComparison | undefined {
+  return peer === undefined ? undefined : compareSamples(unit, ours, peer, busy)
 }
 
 /** The report with every median, ratio and verdict besides the samples. */
 export function toJson(report: Report): object {
   const measures = report.measures.map((measure) => {
     const median = { ours: summarize(measure.ours).median, ...(measure.peer === undefined ? {} : { peer: summarize(measure.peer).median }) }
-    const found = findAgainstPeer(measure, report.busy)
+    const found = compareWithPeer(measure, report.busy)
     // JSON has no Infinity: noise that is not known is null.
     return { ...measure, median, ...found, ...(found === undefined || Number.isFinite(found.noise) ? {} : { noise: null }) }
   })
   return { ...report, measures }
 }
 
-/** A side that used this share of a core while it waited disturbed the other one. */
-const RESTLESS = 0.05
-const TOO_SHORT = 1000 // milliseconds of waiting, of which a garbage collection would be a large share
+/** A contender that used this share of a core while it waited disturbed the other one. */
+const IDLE_SHARE = 0.05
+const LEAST_IDLE_MS = 1000 // of less waiting, a garbage collection would be a large share
 
 export function showReport(report: Report): string {
-  const { model, machine, sides, measures, output, left } = report
-  const [, peer] = sides
-  const head = ['', ...sides.map(({ name }) => name), ...(peer === undefined ? [] : ['ratio', ''])]
-  const rows = measures.map((measure) => {
-    const cells = [measure.name, showSamples(measure.ours, measure.unit)]
-    if (peer === undefined) return cells
-    const found = findAgainstPeer(measure, report.busy)
-    return [
-      ...cells,
-      measure.peer === undefined ? '' : showSamples(measure.peer, measure.unit),
-      found?.ratio.toFixed(2) ?? '',
-      wordFor(measure.unit, found),
-    ]
-  })
+  const { model, machine, contenders } = report
   const lines = [
     `${basename(model.path)}: ${model.name}, ${showSize(model.bytes)}; random tokens of seed ${report.seed}, context ${report.context}`,
     `${machine.cpu}, ${machine.cores} cores, ${machine.system}, Node ${machine.node}`,
-    ...sides.map(showSide),
+    ...contenders.map(showContender),
     '',
-    ...align([head, ...rows]),
+    ...showTable(report),
     '',
-    `output ${output.hash}${output.agree === undefined ? '' : `; the first ${output.agree} of ${output.of} tokens are the same on both sides`}`,
+    ...showNotes(report),
   ]
-  if (left.length > 0)
-    lines.push(`left out, because the context of the model is ${model.trainedContext}: ${left.join(', ')} (--ctx allows more)`)
-  for (const {
-    name,
-    idle: { cpuMs, ms },
-  } of peer === undefined ? [] : sides) {
-    if (ms > TOO_SHORT && cpuMs > RESTLESS * ms)
-      lines.push(`warning: ${name} used ${percent(cpuMs / ms)} of a core while it waited, which slows the other side`)
-  }
-  if (report.busy > BUSY)
-    lines.push(
-      `warning: other programs used ${percent(report.busy)} of the machine, so no difference counts; measure again when it is quiet`,
-    )
   return `${lines.join('\n')}\n`
 }
 
-function showSide({ name, version, device, detail, settings: { prefill, decode } }: SideReport): string {
+function showTable({ contenders, measures, busy }: Report): string[] {
+  const hasPeer = contenders.length > 1
+  const head = ['', ...contenders.map(({ name }) => name), ...(hasPeer ? ['ratio', ''] : [])]
+  const rows = measures.map((measure) => {
+    const cells = [measure.name, showSamples(measure.ours, measure.unit)]
+    if (!hasPeer) return cells
+    const found = compareWithPeer(measure, busy)
+    const peer = measure.peer === undefined ? '' : showSamples(measure.peer, measure.unit)
+    return [...cells, peer, found?.ratio.toFixed(2) ?? '', wordFor(measure.unit, found)]
+  })
+  return alignColumns([head, ...rows])
+}
+
+/** What to know besides the table: whether the outputs agree, what was not measured, and what to distrust. */
+function showNotes({ model, contenders, output, leftOut, busy }: Report): string[] {
+  const agreement = output.agree === undefined ? '' : `; the first ${output.agree} of ${output.of} tokens are the same for both`
+  const notes = [`output ${output.hash}${agreement}`]
+  if (leftOut.length > 0)
+    notes.push(`left out, because the context of the model is ${model.trainedContext}: ${leftOut.join(', ')} (--ctx allows more)`)
+  for (const { name, idle } of contenders.length > 1 ? contenders : []) {
+    if (idle.ms > LEAST_IDLE_MS && idle.cpuMs > IDLE_SHARE * idle.ms)
+      notes.push(`warning: ${name} used ${percent(idle.cpuMs / idle.ms)} of a core while it waited, which slows the other one`)
+  }
+  if (busy > BUSY)
+    notes.push(`warning: other programs used ${percent(busy)} of the machine, so no difference counts; measure again when it is quiet`)
+  return notes
+}
+
+function showContender({ name, version, device, detail, settings: { prefill, decode } }: ContenderReport): string {
   const [first, second] = [showSettings(prefill), showSettings(decode)]
   const how = first === second || second === '' ? first : first === '' ? second : `prefill ${first}; decode ${second}`
   return `${name} ${version} on ${device} (${detail})${how === '' ? '' : `: ${how}`}`
@@ -122,7 +131,7 @@ function showSettings(settings: Settings = {}): string {
     batch === undefined ? '' : `batch ${batch}`,
     flash === undefined ? '' : `flash attention ${flash ? 'on' : 'off'}`,
   ]
-    .filter((part) => part !== '')
+    .filter((text) => text !== '')
     .join(', ')
 }
 
@@ -130,7 +139,7 @@ function percent(share: number): string {
   return `${Math.round(share * 100)} %`
 }
 
-function wordFor(unit: Measure['unit'], found: Finding | undefined): string {
+function wordFor(unit: Measure['unit'], found: ReportedComparison | undefined): string {
   if (found === undefined) return ''
   if (found.verdict === 'same within noise') return Number.isFinite(found.noise) ? found.verdict : 'too few samples to tell'
   if (found.verdict === 'machine busy') return found.verdict
@@ -145,7 +154,7 @@ export function showSamples(samples: readonly number[], unit: Measure['unit']): 
   return `${showValue(median, unit)}${spread}`
 }
 
-export function showValue(value: number, unit: Measure['unit']): string {
+function showValue(value: number, unit: Measure['unit']): string {
   if (unit === 'bytes') return showSize(value)
   return unit === 'ms' && value >= 10_000
     ? `${(value / 1000).toFixed(1)} s`
@@ -157,7 +166,7 @@ function showSize(bytes: number): string {
 }
 
 /** Columns as wide as their widest cell; the first to the left, numbers to the right, words at the end to the left. */
-export function align(rows: readonly (readonly string[])[]): string[] {
+export function alignColumns(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const pad = (cell: string, column: number): string => {
     const width = widths[column] ?? 0

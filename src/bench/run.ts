@@ -1,21 +1,21 @@
-// A whole bench: opens the sides, finds their best settings, takes all samples in turns, then what needs fresh processes. Gives a
+// A whole bench: opens the contenders, finds their best settings, takes all samples in turns, then what needs new processes. Gives a
 // report; prints nothing.
 
 import { createHash } from 'node:crypto'
 import { IngotError } from '../base/error.ts'
-import { openGguf } from '../weights/gguf.ts'
-import { metaNumber, metaString } from '../weights/gguf-meta.ts'
-import type { Choice, Contestant } from './contestant.ts'
-import { loadFresh, timeFirstToken } from './fresh.ts'
-import { describeMachine, lookAround, watchOthers } from './machine.ts'
-import { type Sample, type Source, findBest, sampleInTurns } from './measure.ts'
-import type { Measure, Report, SideReport } from './report.ts'
-import type { Settings, Side, SideInfo } from './side.ts'
-import { type Effort, type Workload, lengthOf, nameOf, planWorkloads, randomTokens } from './workload.ts'
+import { openGguf } from '../weights/gguf/gguf.ts'
+import { metaNumber, metaString } from '../weights/gguf/meta.ts'
+import { sampleLoad, timeFirstToken } from './cold-start.ts'
+import type { BenchedModel, Constraints, Contender, ContenderInfo, RunningContender, Settings } from './contender.ts'
+import { describeMachine, measureOtherLoad, watchOtherLoad } from './machine.ts'
+import { type PromptSource, findBestSettings, sampleInTurns } from './measure.ts'
+import type { ContenderReport, Measure, Report } from './report.ts'
+import { type Effort, type Workload, nameOf, positionsOf, randomTokens, selectWorkloads } from './workload.ts'
 
 export interface BenchOptions {
   readonly effort: Effort
-  readonly choice: Omit<Choice, 'gpu'>
+  /** whether there is a GPU is found out */
+  readonly constraints: Omit<Constraints, 'gpu'>
   readonly seed: number
   /** positions, instead of what the model was trained for */
   readonly context?: number
@@ -27,168 +27,174 @@ const KINDS = ['prefill', 'decode'] as const
 const PROBE_PREFILL = 128 // tokens
 const PROBE_CONTEXT = 512
 const PROBE_COUNT = 16 // tokens to decode
-const LOOK_MS = 200 // at what else the machine does
+const OTHER_LOAD_MS = 200 // of watching what else the machine does
 const START_PROMPT = 8 // tokens
 const START_CONTEXT = 512
 
-export async function runBench(path: string, contestants: readonly Contestant[], options: BenchOptions): Promise<Report> {
-  const file = await readFacts(path)
-  const plan = planWorkloads(options.effort, options.context ?? file.trained)
-  if (plan.fits.length === 0)
-    throw new IngotError('too-large', 'nothing fits the context', { op: 'bench', got: file.trained, hint: 'give --ctx' })
-  const bench = new Bench({ path, context: Math.max(...plan.fits.map(lengthOf)) }, file.vocabulary, plan.fits, contestants, options)
-  const before = await lookAround(LOOK_MS)
-  const { sides, measures, tokens } = await bench.run()
-  const busy = Math.max(before, bench.busy, await lookAround(LOOK_MS))
+export async function runBench(path: string, contenders: readonly Contender[], options: BenchOptions): Promise<Report> {
+  const { name, bytes, trainedContext, vocabulary } = await readFileFacts(path)
+  const { fits, misses } = selectWorkloads(options.effort, options.context ?? trainedContext)
+  if (fits.length === 0)
+    throw new IngotError('too-large', 'nothing fits the context', { op: 'bench', got: trainedContext, hint: 'give --ctx' })
+  const model = { path, context: Math.max(...fits.map(positionsOf)) }
+  const bench = new Bench(model, vocabulary, fits, contenders, options)
+  const before = await measureOtherLoad(OTHER_LOAD_MS)
+  const { reports, measures, decoded } = await bench.run()
+  const busy = Math.max(before, bench.otherLoad, await measureOtherLoad(OTHER_LOAD_MS))
   return {
     date: new Date().toISOString(),
     machine: describeMachine(),
     busy,
-    model: { path, name: file.name, bytes: file.bytes, trainedContext: file.trained },
+    model: { path, name, bytes, trainedContext },
     seed: options.seed,
-    context: bench.context,
-    sides,
+    context: model.context,
+    contenders: reports,
     measures,
-    output: { hash: createHash('sha256').update(tokens[0].join(',')).digest('hex').slice(0, 12), ...agreement(tokens) },
-    left: plan.misses.map(nameOf),
+    output: { hash: hashTokens(decoded[0] ?? []), ...agreement(decoded) },
+    leftOut: misses.map(nameOf),
   }
 }
 
+/** The work on one model, with what has been found so far. Lists of contenders, settings and samples are in the same order. */
 class Bench {
-  readonly #model: { readonly path: string; readonly context: number }
-  readonly #source: Source
-  readonly #work: readonly Workload[]
-  readonly #contestants: readonly Contestant[]
+  readonly #model: BenchedModel
+  readonly #source: PromptSource
+  readonly #workloads: readonly Workload[]
+  readonly #contenders: readonly Contender[]
   readonly #options: BenchOptions
   readonly #measures: Measure[] = []
-  /** the settings that a side has its model open with */
-  readonly #open = new Map<Side, string>()
-  #busy = 0
-  /** decoded at the least context, by side */
-  readonly #tokens: (readonly number[])[] = []
+  /** the settings that a contender has its model open with, as JSON */
+  readonly #openWith = new Map<RunningContender, string>()
+  /** tokens decoded at the least context */
+  readonly #decoded: (readonly number[])[] = []
+  #otherLoad = 0
 
   constructor(
-    model: { path: string; context: number },
+    model: BenchedModel,
     vocabulary: number,
-    work: readonly Workload[],
-    contestants: readonly Contestant[],
+    workloads: readonly Workload[],
+    contenders: readonly Contender[],
     options: BenchOptions,
   ) {
     this.#model = model
     this.#source = { vocabulary, seed: options.seed }
-    this.#work = work
-    this.#contestants = contestants
+    this.#workloads = workloads
+    this.#contenders = contenders
     this.#options = options
   }
 
-  get context(): number {
-    return this.#model.context
-  }
-  /** the largest share of the machine that others used while samples were taken */
-  get busy(): number {
-    return this.#busy
+  /** the largest share of the machine that other programs used while samples were taken */
+  get otherLoad(): number {
+    return this.#otherLoad
   }
 
-  async run(): Promise<{ sides: SideReport[]; measures: Measure[]; tokens: [readonly number[], ...(readonly number[])[]] }> {
-    const sides = this.#contestants.map((contestant) => contestant.start(this.#options.signal))
-    const found: SideReport[] = []
+  async run(): Promise<{ reports: ContenderReport[]; measures: Measure[]; decoded: (readonly number[])[] }> {
+    const running = this.#contenders.map((contender) => contender.start(this.#options.signal))
+    const reports: ContenderReport[] = []
     try {
-      const infos = await this.#openAll(sides)
-      const settings = this.#contestants.map((): Record<string, Settings> => ({}))
-      for (const kind of KINDS) await this.#measureKind(kind, sides, infos[0]?.gpu === true, settings)
+      const infos = await this.#openAll(running)
+      const settings = this.#contenders.map((): Record<string, Settings> => ({}))
+      for (const kind of KINDS) await this.#measureKind(kind, running, infos[0]?.gpu === true, settings)
       for (const [i, info] of infos.entries()) {
-        const { cpuMs = 0, ms = 0 } = sides[i]?.idle ?? {}
-        found.push({ ...info, settings: settings[i] ?? {}, idle: { cpuMs, ms } })
+        const { cpuMs = 0, ms = 0 } = running[i]?.idle ?? {}
+        reports.push({ ...info, settings: settings[i] ?? {}, idle: { cpuMs, ms } })
       }
     } finally {
-      await Promise.all(sides.map((side) => side.close()))
+      await Promise.all(running.map((contender) => contender.close()))
     }
-    await this.#measureFresh(found)
-    return { sides: found, measures: this.#measures, tokens: [this.#tokens[0] ?? [], ...this.#tokens.slice(1)] }
+    await this.#measureColdStarts(reports)
+    return { reports, measures: this.#measures, decoded: this.#decoded }
   }
 
   /** Ingot first: whether it uses a GPU decides what the peer may use. */
-  async #openAll(sides: readonly Side[]): Promise<SideInfo[]> {
-    const infos: SideInfo[] = []
-    for (const [i, side] of sides.entries()) {
-      this.#tell(`opening ${side.name}`, i, sides.length)
-      const [settings = {}] = this.#contestants[i]?.candidates('decode', { ...this.#options.choice, gpu: infos[0]?.gpu ?? false }) ?? []
-      infos.push((await side.ask('open', { model: this.#model.path, context: this.context, settings })).info)
-      this.#open.set(side, JSON.stringify(settings))
+  async #openAll(running: readonly RunningContender[]): Promise<ContenderInfo[]> {
+    const infos: ContenderInfo[] = []
+    for (const [i, contender] of running.entries()) {
+      this.#progress(`opening ${contender.name}`, i, running.length)
+      const constraints = { ...this.#options.constraints, gpu: infos[0]?.gpu ?? false }
+      const [settings = {}] = this.#contenders[i]?.candidates('decode', constraints) ?? []
+      infos.push(await this.#open(contender, settings))
     }
     return infos
   }
 
-  /** Loads again only where the side has other settings now, or was tried with some. */
-  async #reopen(side: Side, settings: Settings, wasTried: boolean): Promise<void> {
-    const key = JSON.stringify(settings)
-    if (!wasTried && this.#open.get(side) === key) return
-    await side.ask('open', { model: this.#model.path, context: this.context, settings })
-    this.#open.set(side, key)
+  async #open(contender: RunningContender, settings: Settings): Promise<ContenderInfo> {
+    const { info } = await contender.ask('open', { model: this.#model.path, context: this.#model.context, settings })
+    this.#openWith.set(contender, JSON.stringify(settings))
+    return info
   }
 
-  async #measureKind(kind: Workload['kind'], sides: readonly Side[], gpu: boolean, settings: Record<string, Settings>[]): Promise<void> {
-    const { effort, choice } = this.#options
-    const works = this.#work.filter((work) => work.kind === kind)
-    if (works.length === 0) return
-    for (const [i, side] of sides.entries()) {
-      const candidates = this.#contestants[i]?.candidates(kind, { ...choice, gpu }) ?? []
-      let tried = 0
-      const tick = (): void => this.#tell(`${side.name}: best settings for ${kind}`, ++tried, candidates.length)
-      const best = await findBest(side, effort.tune ? candidates : candidates.slice(0, 1), probesOf(works), this.#model, this.#source, tick)
-      const record = settings[i]
-      if (record !== undefined) record[kind] = best
-      await this.#reopen(side, best, effort.tune && candidates.length > 1)
+  async #measureKind(
+    kind: Workload['kind'],
+    running: readonly RunningContender[],
+    gpu: boolean,
+    settings: Record<string, Settings>[],
+  ): Promise<void> {
+    const workloads = this.#workloads.filter((work) => work.kind === kind)
+    if (workloads.length === 0) return
+    for (const [i, contender] of running.entries()) {
+      const candidates = this.#contenders[i]?.candidates(kind, { ...this.#options.constraints, gpu }) ?? []
+      const best = await this.#tune(kind, contender, candidates, probesOf(workloads))
+      const own = settings[i]
+      if (own !== undefined) own[kind] = best
     }
-    for (const work of works) {
-      let taken = 0
-      const total = effort.samples * sides.length
-      const others = watchOthers(() => sides.reduce((sum, side) => sum + side.cpuMs, 0))
-      const samples = await sampleInTurns(sides, work, effort, this.#source, () => this.#tell(nameOf(work), ++taken, total))
-      this.#busy = Math.max(this.#busy, others())
-      this.#add(
-        nameOf(work),
-        'tok/s',
-        samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond)),
-      )
-      if (kind === 'decode' && this.#tokens.length === 0) this.#tokens.push(...samples.map((each: Sample[]) => each[0]?.tokens ?? []))
-    }
+    for (const work of workloads) await this.#measureWorkload(work, running)
   }
 
-  async #measureFresh(sides: readonly SideReport[]): Promise<void> {
-    const {
-      effort: { loads, starts },
-      signal,
-    } = this.#options
-    const settingsOf = (i: number): Settings => sides[i]?.settings.decode ?? sides[i]?.settings.prefill ?? {}
-    const prompt = randomTokens(Math.min(PROBE_PREFILL, this.context - 1), this.#source.vocabulary, this.#source.seed)
-    const loaded = await this.#inTurns('load', loads, (contestant, i) => loadFresh(contestant, this.#model, settingsOf(i), prompt, signal))
-    this.#add(
-      'load',
-      'ms',
-      loaded.map((each) => each.map(({ ms }) => ms)),
-    )
-    this.#add(
-      'peak memory',
-      'bytes',
-      loaded.map((each) => each.map(({ peakBytes }) => peakBytes)),
-    )
-    const tokens = prompt.slice(0, START_PROMPT)
-    const context = Math.min(START_CONTEXT, this.context)
-    const once = (contestant: Contestant, i: number): Promise<number | undefined> =>
-      timeFirstToken(contestant, { model: this.#model.path, tokens, context, settings: settingsOf(i) }, signal)
-    if (starts > 0) await this.#inTurns('start', 1, once) // caches fill, a self-test may run: once, unmeasured
-    const started = await this.#inTurns('start', starts, once)
-    const times = started.map((each) => each.filter((ms) => ms !== undefined))
-    this.#add('start to first token', 'ms', times)
+  /** Finds the best settings, and leaves the model open with them. */
+  async #tune(
+    kind: Workload['kind'],
+    contender: RunningContender,
+    candidates: readonly Settings[],
+    probes: readonly Workload[],
+  ): Promise<Settings> {
+    const tried = this.#options.effort.tune ? candidates : candidates.slice(0, 1)
+    let done = 0
+    const tick = (): void => this.#progress(`${contender.name}: best settings for ${kind}`, ++done, tried.length)
+    const best = await findBestSettings(contender, tried, probes, this.#model, this.#source, tick)
+    if (tried.length > 1 || this.#openWith.get(contender) !== JSON.stringify(best)) await this.#open(contender, best)
+    return best
   }
 
-  async #inTurns<T>(what: string, rounds: number, take: (contestant: Contestant, i: number) => Promise<T>): Promise<T[][]> {
-    const results: T[][] = this.#contestants.map(() => [])
+  async #measureWorkload(work: Workload, running: readonly RunningContender[]): Promise<void> {
+    const { effort } = this.#options
+    let done = 0
+    const tick = (): void => this.#progress(nameOf(work), ++done, effort.samples * running.length)
+    const otherLoad = watchOtherLoad(() => running.reduce((sum, contender) => sum + contender.cpuMs, 0))
+    const samples = await sampleInTurns(running, work, effort, this.#source, tick)
+    this.#otherLoad = Math.max(this.#otherLoad, otherLoad())
+    const speeds = samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond))
+    this.#add(nameOf(work), 'tok/s', speeds)
+    if (work.kind === 'decode' && this.#decoded.length === 0) this.#decoded.push(...samples.map((each) => each[0]?.tokens ?? []))
+  }
+
+  async #measureColdStarts(reports: readonly ContenderReport[]): Promise<void> {
+    const { effort, signal } = this.#options
+    const settingsOf = (i: number): Settings => reports[i]?.settings.decode ?? reports[i]?.settings.prefill ?? {}
+    const { path, context } = this.#model
+    const prompt = randomTokens(Math.min(PROBE_PREFILL, context - 1), this.#source.vocabulary, this.#source.seed)
+    const loads = await this.#inTurns('load', effort.loads, (contender, i) =>
+      sampleLoad(contender, this.#model, settingsOf(i), prompt, signal),
+    )
+    const loadMs = loads.map((each) => each.map(({ ms }) => ms))
+    const peakBytes = loads.map((each) => each.map((sample) => sample.peakBytes))
+    this.#add('load', 'ms', loadMs)
+    this.#add('peak memory', 'bytes', peakBytes)
+    const run = { model: path, tokens: prompt.slice(0, START_PROMPT), context: Math.min(START_CONTEXT, context) }
+    const start = (contender: Contender, i: number): Promise<number | undefined> =>
+      timeFirstToken(contender, { ...run, settings: settingsOf(i) }, signal)
+    if (effort.starts > 0) await this.#inTurns('start', 1, start) // caches fill, a self-test may run: once, unmeasured
+    const starts = await this.#inTurns('start', effort.starts, start)
+    const startMs = starts.map((each) => each.filter((ms) => ms !== undefined))
+    this.#add('start to first token', 'ms', startMs)
+  }
+
+  async #inTurns<T>(what: string, rounds: number, take: (contender: Contender, i: number) => Promise<T>): Promise<T[][]> {
+    const results: T[][] = this.#contenders.map(() => [])
     for (let round = 0; round < rounds; round++) {
-      for (const [i, contestant] of this.#contestants.entries()) {
-        this.#tell(what, round * this.#contestants.length + i, rounds * this.#contestants.length)
-        results[i]?.push(await take(contestant, i))
+      for (const [i, contender] of this.#contenders.entries()) {
+        this.#progress(what, round * this.#contenders.length + i, rounds * this.#contenders.length)
+        results[i]?.push(await take(contender, i))
       }
     }
     return results
@@ -199,38 +205,50 @@ class Bench {
     this.#measures.push({ name, unit, ours, ...(peer === undefined || peer.length === 0 ? {} : { peer }) })
   }
 
-  #tell(what: string, done: number, total: number): void {
+  /** Reports how far the work is; ends it here where the user asked for that. */
+  #progress(what: string, done: number, total: number): void {
     this.#options.signal?.throwIfAborted()
     this.#options.onProgress?.(what, done, total)
   }
 }
 
 /** Settings are judged by one prompt, or by an empty and a filled context. */
-function probesOf(works: readonly Workload[]): Workload[] {
-  const prefill = works.filter((work) => work.kind === 'prefill' && work.tokens <= PROBE_PREFILL).slice(-1)
-  const decode = works.flatMap((work) =>
+function probesOf(workloads: readonly Workload[]): readonly Workload[] {
+  const prefill = workloads.filter((work) => work.kind === 'prefill' && work.tokens <= PROBE_PREFILL).slice(-1)
+  const decode = workloads.flatMap((work) =>
     work.kind === 'decode' && work.context <= PROBE_CONTEXT ? { ...work, count: Math.min(work.count, PROBE_COUNT) } : [],
   )
-  return [...prefill, ...decode].length === 0 ? works.slice(0, 1) : [...prefill, ...decode]
+  const probes = [...prefill, ...decode]
+  return probes.length === 0 ? workloads.slice(0, 1) : probes
 }
 
-/** How many of the first tokens are the same on both sides. */
+function hashTokens(tokens: readonly number[]): string {
+  return createHash('sha256').update(tokens.join(',')).digest('hex').slice(0, 12)
+}
+
+/** How many of the first tokens are the same for Ingot and the peer. */
 function agreement([ours = [], peer]: readonly (readonly number[])[]): { agree?: number; of?: number } {
   if (peer === undefined) return {}
   const differs = ours.findIndex((token, i) => token !== peer[i])
   return { agree: differs === -1 ? ours.length : differs, of: ours.length }
 }
 
-async function readFacts(path: string): Promise<{ name: string; trained: number; vocabulary: number; bytes: number }> {
-  const gguf = await openGguf(path)
-  try {
-    const architecture = metaString(gguf, 'general.architecture')
-    const vocabulary = gguf.tensors.get('token_embd.weight')?.dims[1]
-    if (vocabulary === undefined) throw new IngotError('unsupported', 'not a language model', { op: 'bench', got: architecture })
-    const trained = metaNumber(gguf, `${architecture}.context_length`, 2048)
-    const bytes = gguf.files.reduce((sum, file) => sum + file.size, 0)
-    return { name: metaString(gguf, 'general.name', architecture), trained, vocabulary, bytes }
-  } finally {
-    await gguf.close()
+interface FileFacts {
+  readonly name: string
+  readonly bytes: number
+  readonly trainedContext: number
+  readonly vocabulary: number
+}
+
+async function readFileFacts(path: string): Promise<FileFacts> {
+  await using gguf = await openGguf(path)
+  const architecture = metaString(gguf, 'general.architecture')
+  const vocabulary = gguf.tensors.get('token_embd.weight')?.dims[1]
+  if (vocabulary === undefined) throw new IngotError('unsupported', 'not a language model', { op: 'bench', got: architecture })
+  return {
+    name: metaString(gguf, 'general.name', architecture),
+    bytes: gguf.files.reduce((sum, file) => sum + file.size, 0),
+    trainedContext: metaNumber(gguf, `${architecture}.context_length`, 2048),
+    vocabulary,
   }
 }

@@ -47,7 +47,7 @@ export function summarize(values: readonly number[]): Summary {
   return { median: middle, noise: spread === 0 ? 0 : spread / Math.abs(middle) }
 }
 
-/** Compares samples of two sides; which direction is better is the caller's to say. */
+/** Compares two sets of samples; which direction is better is the caller's to say. */
 export function compare(first: readonly number[], second: readonly number[], better: 'more' | 'less'): Comparison {
   const [a, b] = [summarize(first), summarize(second)]
   const ratio = a.median / b.median

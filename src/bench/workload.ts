@@ -1,4 +1,4 @@
-// What is measured: sizes of prompts, depths of contexts, how often. The same random token ids go to both sides.
+// What is measured: sizes of prompts, depths of contexts, how often. Every contender gets the same random token ids.
 
 import { createRandom } from '../llm/random.ts'
 
@@ -7,20 +7,23 @@ export type Workload =
   | { readonly kind: 'decode'; readonly context: number; readonly count: number }
 
 export interface Effort {
+  /** prompt lengths to prefill, in tokens */
   readonly prefill: readonly number[]
+  /** context lengths to decode at, in tokens */
   readonly contexts: readonly number[]
   /** tokens of one decode sample */
   readonly count: number
-  /** samples of each workload and side; at least 3, or nothing can be called a difference */
+  /** samples of each workload and contender; at least 3, or nothing can be called a difference */
   readonly samples: number
   /** a sample takes at least this long; short work is repeated within it */
   readonly sampleMs: number
   /** no more samples of a workload after this long, once there are 3 */
   readonly workloadMs: number
-  /** fresh processes that load the model; starts of the command */
+  /** new processes that load the model */
   readonly loads: number
+  /** starts of the command, to its first token */
   readonly starts: number
-  /** try settings first */
+  /** find the best settings first */
   readonly tune: boolean
 }
 
@@ -48,18 +51,18 @@ export const QUICK: Effort = {
   tune: false,
 }
 
-/** What fits a context, and what does not. */
-export function planWorkloads({ prefill, contexts, count }: Effort, limit: number): { fits: Workload[]; misses: Workload[] } {
+/** The workloads that fit a context of `limit` tokens, and those that do not. */
+export function selectWorkloads({ prefill, contexts, count }: Effort, limit: number): { fits: Workload[]; misses: Workload[] } {
   const all: Workload[] = [
     ...prefill.map((tokens): Workload => ({ kind: 'prefill', tokens })),
     ...contexts.map((context): Workload => ({ kind: 'decode', context, count })),
   ]
-  const fits = all.filter((work) => lengthOf(work) <= limit)
+  const fits = all.filter((work) => positionsOf(work) <= limit)
   return { fits, misses: all.filter((work) => !fits.includes(work)) }
 }
 
 /** Positions of the cache that a workload needs, with one to spare for the token it ends with. */
-export function lengthOf(work: Workload): number {
+export function positionsOf(work: Workload): number {
   return 1 + (work.kind === 'prefill' ? work.tokens : promptLength(work) + work.count)
 }
 

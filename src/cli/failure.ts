@@ -1,5 +1,5 @@
-// How a command ends badly on purpose: a line for people and an exit code. 2 is for what the user typed, 1 for the work itself, 130
-// for Ctrl-C. An empty message says nothing.
+// An expected failure of a command: a line for people and an exit code. 2 is for mistakes in what was typed, 1 for the work itself,
+// 130 for Ctrl-C. An empty message prints nothing.
 
 export class Failure extends Error {
   readonly exitCode: number

@@ -1,8 +1,9 @@
 // What can end a command early: Ctrl-C, or a reader of stdout that went away. The first Ctrl-C asks the work to stop; the second
-// one ends the process as usual.
+// one ends the process as usual, but for files that are half written.
 
 import { Failure } from './failure.ts'
-import { isBrokenPipe } from './terminal.ts'
+import { endBy } from './output/partial.ts'
+import { isBrokenPipe } from './output/style.ts'
 
 export interface Interruption extends Disposable {
   readonly signal: AbortSignal
@@ -13,14 +14,15 @@ export interface Interruption extends Disposable {
 export function watchInterruption(): Interruption {
   const controller = new AbortController()
   let byUser = false
-  const onSignal = (): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (byUser) return endBy(signal)
     byUser = true
     controller.abort()
   }
   const onError = (error: Error): void => {
     if (isBrokenPipe(error)) controller.abort()
   }
-  process.once('SIGINT', onSignal)
+  process.on('SIGINT', onSignal)
   process.stdout.on('error', onError)
   return {
     signal: controller.signal,

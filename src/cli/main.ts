@@ -1,11 +1,11 @@
-// The `ingot` command. Each file beside this one is a command; they are loaded when asked for, so that `ingot --help` is quick.
+// The `ingot` command. Each file in command/ is a command; they are loaded when asked for, so that `ingot --help` is quick.
 // Bad flags and unknown names: one line on stderr, exit code 2, nothing on stdout. Failures of the work itself: exit code 1.
 
 import { readFile } from 'node:fs/promises'
 import { Command, CommanderError } from 'commander'
 import { isIngotError } from '../base/error.ts'
 import { Failure } from './failure.ts'
-import { isBrokenPipe } from './terminal.ts'
+import { isBrokenPipe } from './output/style.ts'
 
 export interface CommandFile {
   /** Declares arguments and options, and what to do. */
@@ -13,27 +13,27 @@ export interface CommandFile {
 }
 
 const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<CommandFile> }>> = {
-  run: { about: 'go on after a prompt', load: () => import('./run.ts') },
-  chat: { about: 'talk with a model in the terminal', load: () => import('./chat.ts') },
-  eval: { about: 'logits or perplexity of a text', load: () => import('./eval.ts') },
-  compare: { about: 'run a model on two devices and name the first tensor that differs', load: () => import('./compare.ts') },
-  inspect: { about: 'what is in a model file, and whether it fits here', load: () => import('./inspect.ts') },
-  quantize: { about: 'write a model file in another format', load: () => import('./quantize.ts') },
-  synth: { about: 'write a model file with random weights, for benchmarks', load: () => import('./synth.ts') },
-  bench: { about: 'how fast a model runs here, alone or against a peer', load: () => import('./bench.ts') },
-  doctor: { about: 'which devices work here, by running kernels on them', load: () => import('./doctor.ts') },
-  kernel: { about: 'list the kernels, or show one as MSL, WGSL, C or WebAssembly', load: () => import('./kernel.ts') },
-  start: { about: 'a guided demonstration', load: () => import('./start.ts') },
+  run: { about: 'continue a prompt', load: () => import('./command/run.ts') },
+  chat: { about: 'chat with a model in the terminal', load: () => import('./command/chat.ts') },
+  eval: { about: 'compute the logits or the perplexity of a text', load: () => import('./command/eval.ts') },
+  compare: { about: 'run a model on two devices and name the first tensor that differs', load: () => import('./command/compare.ts') },
+  inspect: { about: 'show what is in a model file, and whether it fits in memory', load: () => import('./command/inspect.ts') },
+  quantize: { about: 'convert a model file to another weight format', load: () => import('./command/quantize.ts') },
+  synth: { about: 'write a model file with random weights, for benchmarks', load: () => import('./command/synth.ts') },
+  bench: { about: 'measure how fast a model runs here, alone or against a peer', load: () => import('./command/bench.ts') },
+  doctor: { about: 'check which devices work here, by running kernels on them', load: () => import('./command/doctor.ts') },
+  kernel: { about: 'list the kernels, or show one as MSL, WGSL, C or WebAssembly', load: () => import('./command/kernel.ts') },
+  start: { about: 'run a guided demonstration', load: () => import('./command/start.ts') },
 }
 
-/** Runs the command line; gives the exit code. */
+/** Runs the command line; returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
   const program = new Command('ingot').description('Run language models from TypeScript, on the GPU you have').exitOverride()
   program.version(await version(), '-v, --version').configureOutput({ outputError: (text, write) => write(oneLine(text)) })
   // `ingot help run` and `ingot run --help` both need the flags of `run`.
   const [first, second] = args.filter((arg) => !arg.startsWith('-'))
-  const wanted = first === 'help' ? second : first
-  // A reader that went away (`| head -1`) is no failure; commands that stream watch for it themselves.
+  const chosen = first === 'help' ? second : first
+  // A reader that went away (`| head -1`) is not a failure; commands that stream watch for it themselves.
   const ignoreBrokenPipe = (error: Error): void => {
     if (!isBrokenPipe(error)) throw error
   }
@@ -41,7 +41,7 @@ export async function main(args: readonly string[]): Promise<number> {
   try {
     for (const [name, { about, load }] of Object.entries(COMMANDS)) {
       const command = program.command(name).description(about)
-      if (name === wanted) (await load()).define(command)
+      if (name === chosen) (await load()).define(command)
     }
     if (args.length === 0) program.outputHelp()
     else await program.parseAsync([...args], { from: 'user' })

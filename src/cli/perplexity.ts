@@ -1,5 +1,6 @@
-// How well a model predicts a text: e to the mean surprise per token. The text is cut into windows of the context length that do not
-// overlap; each begins with BOS where the tokenizer puts one, else its first token is not scored. Knows nothing of the terminal.
+// How well a model predicts a text: the exponential of the mean surprise per token. The text is cut into windows of the context
+// length that do not overlap; each begins with BOS where the tokenizer puts one, else its first token is not scored. Knows nothing of
+// the terminal.
 
 import { IngotError } from '../base/error.ts'
 import type { Model } from '../llm/model.ts'
@@ -46,16 +47,18 @@ export async function measurePerplexity(model: Model, text: string, options: Per
     done += window.length
   }
   const mean = loss / scored
+  if (!Number.isFinite(Math.exp(mean)))
+    throw new IngotError('bad-argument', 'the text has no finite perplexity', { op: 'eval', got: `a mean surprise of ${mean}` })
   return { perplexity: Math.exp(mean), loss: mean, tokens: scored, windows: windows.length, contextLength, ms: performance.now() - begun }
 }
 
 /** Windows of at most `length` tokens, each beginning with `start`; one in which nothing can be scored is left out. */
 export function cutWindows(tokens: readonly number[], length: number, start: readonly number[]): number[][] {
-  const step = length - start.length
-  if (step < 1 || length < 2)
+  const stride = length - start.length
+  if (stride < 1 || length < 2)
     throw new IngotError('bad-argument', 'the context is too short for perplexity', { op: 'eval', got: length, wanted: 'at least 2' })
   const windows: number[][] = []
-  for (let at = 0; at < tokens.length; at += step) windows.push([...start, ...tokens.slice(at, at + step)])
+  for (let at = 0; at < tokens.length; at += stride) windows.push([...start, ...tokens.slice(at, at + stride)])
   const kept = windows.filter((window) => window.length > 1)
   if (kept.length === 0)
     throw new IngotError('bad-argument', 'the text is too short for perplexity', { op: 'eval', got: `${tokens.length} tokens` })
@@ -64,9 +67,9 @@ export function cutWindows(tokens: readonly number[], length: number, start: rea
 
 /** -ln of the probability that the logits give a token. */
 function surprise(logits: Float32Array, token: number): number {
-  let most = -Infinity
-  for (const logit of logits) if (logit > most) most = logit
+  let highest = -Infinity
+  for (const logit of logits) if (logit > highest) highest = logit
   let sum = 0
-  for (const logit of logits) sum += Math.exp(logit - most)
-  return Math.log(sum) + most - (logits[token] as number)
+  for (const logit of logits) sum += Math.exp(logit - highest)
+  return Math.log(sum) + highest - (logits[token] ?? -Infinity)
 }

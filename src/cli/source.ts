@@ -1,4 +1,4 @@
-// Kernels as the source of a target, for people to read: which targets there are, and what devices that speak them usually can.
+// Kernels as the source of a target, for people to read: which targets there are, and what the devices of each usually can do.
 
 import type { Caps } from '../base/caps.ts'
 import { emitC } from '../emit/c.ts'

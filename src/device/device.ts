@@ -16,6 +16,7 @@ export type BufferHandle = number & { readonly __handle: 'buffer' }
 
 /** A compiled kernel; belongs to the device that compiled it. */
 export interface Program {
+  /** what was compiled */
   readonly kernel: Kernel
   /** content hash of what was compiled; equal programs share one pipeline */
   readonly key: string
@@ -24,13 +25,16 @@ export interface Program {
 /** A range of a buffer. `offset` is a multiple of `caps.alignment` where a kernel sees it. */
 export interface Range {
   readonly buffer: BufferHandle
+  /** in bytes; default: 0 */
   readonly offset?: number
   /** default: to the end of the buffer */
   readonly bytes?: number
 }
 
+/** Runs a program over a grid of workgroups. In one dispatch, a range that is written to overlaps no other. */
 export interface Dispatch {
   readonly kind: 'dispatch'
+  /** compiled by the device that runs it */
   readonly program: Program
   /** one per buffer parameter of the kernel, in order */
   readonly buffers: readonly Range[]
@@ -39,84 +43,112 @@ export interface Dispatch {
   /** workgroups per axis; an axis of 0 makes it do nothing */
   readonly grid: readonly [number, number, number]
 }
+
+/** Copies bytes on the device. Offsets and size are multiples of 4; the two ranges do not overlap. */
 export interface Copy {
   readonly kind: 'copy'
   readonly from: Range
   readonly to: Range
   readonly bytes: number
 }
+
+/** Sets every byte of a range to `value`, 0 to 255. Offset and size are multiples of 4. */
 export interface Fill {
   readonly kind: 'fill'
   readonly to: Range
   readonly bytes: number
   readonly value: number
 }
+
 /** Brings bytes back; submit resolves with them. Offset and size are multiples of 4. */
 export interface ReadBack {
   readonly kind: 'read'
   readonly from: Range
   readonly bytes: number
 }
+
+/** What a device does, one after the other, in a submission. */
 export type Command = Dispatch | Copy | Fill | ReadBack
 
-/** Commands prepared once for many submissions. */
+/** Commands that were checked and prepared once, for many submissions. Dispose of it before or after its buffers are freed. */
 export interface Recording extends Disposable {
+  /** a copy: what is recorded does not change with the caller's arrays */
   readonly commands: readonly Command[]
 }
 
 /** Bytes that live elsewhere, usually a tensor's range of a file; devices that can will map it instead of copying. */
 export interface ByteRange {
+  /** how many there are */
   readonly bytes: number
-  /** the file and where in it, if it is one */
+  /** the file, if it is one */
   readonly path?: string
+  /** where the range begins in that file */
   readonly offset?: number
-  /** `length` bytes from `at` on, counted from the start of the range */
+  /** Exactly `length` bytes from `at` on, counted from the start of the range. */
   read(at: number, length: number): Promise<Uint8Array>
 }
 
 /** Counters since the device was opened. */
 export interface Stats {
+  /** calls of `submit` that were accepted */
   submissions: number
+  /** dispatches in them */
   dispatches: number
-  /** live buffers and their bytes */
+  /** live buffers */
   buffers: number
+  /** the sum of the sizes that live buffers were asked for with */
   bytesLive: number
+  /** bytes that crossed from the host to the device; a mapped file does not */
   bytesWritten: number
+  /** bytes that crossed from the device to the host */
   bytesRead: number
-  /** allocations served by the pool, and those that were not */
+  /** allocations served by the pool of freed memory */
   poolHits: number
+  /** allocations for which new memory was made */
   poolMisses: number
+  /** kernels compiled */
   compiles: number
   /** compile calls answered from the cache */
   compileHits: number
-  /** seconds a GPU has worked, and messages sent to its framework, where the device knows */
+  /** seconds a GPU has worked, where the device knows */
   gpuSeconds?: number
-  messages?: number
+  /** what else this device counts, by a name for people; another object each time, so that a copy of the stats keeps its numbers */
+  readonly extras: Readonly<Record<string, number>>
 }
 
+/** Hardware that runs programs on buffers. The rules are at the head of this file. */
 export interface Device extends AsyncDisposable {
+  /** of the kind of device: `cpu`. For people; nothing above decides by it */
   readonly name: string
   /** what it really is: adapter, driver, threads, instruction set */
   readonly detail: string
+  /** what it can do and its limits: all that callers may decide by */
   readonly caps: Caps
+  /** live counters: copy them to compare */
   readonly stats: Readonly<Stats>
   /** `bytes` of memory, contents undefined. */
   alloc(bytes: number): BufferHandle
   /** Memory holding these bytes, read-only for kernels: mapped where the device can, copied otherwise. */
   load(range: ByteRange): Promise<BufferHandle>
+  /** Ends a handle. Work that was submitted before may still use its memory. */
   free(buffer: BufferHandle): void
   /** Bytes are taken before the call returns. Offset and length are multiples of 4. */
   write(buffer: BufferHandle, offset: number, bytes: Uint8Array): void
+  /** The bytes as they are after all work that was submitted before. Offset and length are multiples of 4. */
   read(buffer: BufferHandle, offset: number, bytes: number): Promise<Uint8Array>
+  /** The program of a kernel; the same content is compiled once. Rejects with `compile-failed`, or `too-large` past a limit. */
   compile(kernel: Kernel): Promise<Program>
+  /** Checks commands and prepares them to be submitted many times. */
   record(commands: readonly Command[]): Recording
   /** Runs the commands in order; resolves, when they are done, with the bytes of each `read` among them. */
   submit(work: readonly Command[] | Recording): Promise<Uint8Array[]>
   /** Resolves when all submitted work is done. */
   sync(): Promise<void>
+  /** Waits for what is under way and gives everything back. Every call resolves when that is done, also a second one. */
   close(): Promise<void>
 }
 
+/** Counters that have counted nothing. */
 export function emptyStats(): Stats {
   return {
     submissions: 0,
@@ -129,5 +161,6 @@ export function emptyStats(): Stats {
     poolMisses: 0,
     compiles: 0,
     compileHits: 0,
+    extras: {},
   }
 }

@@ -1,26 +1,35 @@
 // Writing a kernel in TypeScript. `kernel(name, spec, body)` runs `body` once; every operation it calls adds nodes. Plain
 // JavaScript loops and conditions in the body are unrolled and decided while writing; `k.for`, `k.when` and `k.loop` become
 // loops and branches of the kernel. Values that depend on time (loads, variables, subgroup results) are pinned where they are
-// written. The verifier (verify.ts) has the last word on everything TypeScript cannot see.
+// written. This is the typed face (its types are in scope.ts) of the builder (build.ts), which makes the nodes; the verifier
+// (verify/verify.ts) has the last word on everything TypeScript cannot see.
 
-import { type DType, type Scalar, type Storage, type Tile, type Vector, type Width, registerOf, scalarOf, vector } from '../base/dtype.ts'
+import { type DType, type Scalar, type Storage, type Tile, type Vector, registerOf, scalarOf, vector, widthOf } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
-import type { BufferParam, Kernel, Product, Role, SharedArray, UniformParam } from './kernel.ts'
-import { Interner, type Node } from './node.ts'
-import type { Arg, AtomicKind, IndexName, OpName } from './op.ts'
-import { type Maker, type Operand, type ScalarOf, type Uniformity, Value, constant, lift, makeNode } from './value.ts'
-import { verify } from './verify.ts'
+import { Builder } from './build.ts'
+import type { BufferParam, Kernel, Origin, Param, Role, SharedArray, UniformParam } from './kernel.ts'
+import type { Node } from './node.ts'
+import type { IndexName, OpName } from './op.ts'
+import type {
+  BufferSpec,
+  Handles,
+  Index,
+  KernelSpec,
+  ParamSpec,
+  Params,
+  Range,
+  Readable,
+  Scope,
+  Shared,
+  UniformSpec,
+  Var,
+  Writable,
+} from './scope.ts'
+import { type ScalarOf, type Uniformity, Value } from './value.ts'
+import { verify } from './verify/verify.ts'
 
-export interface BufferSpec<S extends Storage = Storage, R extends Role = Role> {
-  readonly kind: 'buffer'
-  readonly storage: S
-  readonly role: R
-}
-export interface UniformSpec<D extends UniformParam['dtype'] = UniformParam['dtype']> {
-  readonly kind: 'uniform'
-  readonly dtype: D
-}
-export type ParamSpec = BufferSpec | UniformSpec
+export type * from './scope.ts'
+export type { ScalarOf }
 
 /** A buffer parameter; `role` says what the kernel may do with it. */
 export function buffer<S extends Storage, R extends Role>(storage: S, role: R): BufferSpec<S, R> {
@@ -32,172 +41,41 @@ export function uniform<D extends UniformParam['dtype']>(dtype: D): UniformSpec<
   return { kind: 'uniform', dtype }
 }
 
-/** What a register holds after loading from storage `S`. */
-export type Loaded<S extends Storage> = S extends 'u8' | 'u16' ? 'u32' : S extends 'i8' | 'i16' ? 'i32' : S & DType
-type Index<U extends Uniformity = Uniformity> = Value<'u32', U> | number
-
-export interface Readable<S extends Storage, U extends Uniformity> {
-  /** The element at `index`. */
-  at<V extends Uniformity = 'uniform'>(index: Index<V>): Value<Loaded<S>, U | V>
-  /**
-   * `width` consecutive elements from `index` on, as one vector; needs no more than the element's own alignment. `ahead`: memory so many
-   * bytes further on will be loaded soon, which need not exist; a hint that changes no value.
-   */
-  load<W extends Width, V extends Uniformity = 'uniform'>(
-    index: Index<V>,
-    width: W,
-    hint?: { ahead: number },
-  ): Value<Vector<Loaded<S> & Scalar, W>, U | V>
-  /** An 8x8 tile: element (r, c) is at `index + r * rowLength + c`, or with `transposed` at `index + c * rowLength + r`. */
-  tile(index: Index, rowLength: Index, options?: { transposed?: boolean }): Value<S extends 'f16' ? 'f16t' : 'f32t'>
-}
-export interface Writable<S extends Storage> {
-  set(index: Index, value: Operand<Loaded<S>>): void
-  /** Stores a vector of consecutive elements. */
-  store(index: Index, value: Value<Vector<Loaded<S> & Scalar>>): void
-  setTile(index: Index, rowLength: Index, tile: Value<Tile>): void
-  /** Atomic read-modify-write of an i32 or u32 element; gives the old value. */
-  atomic(kind: AtomicKind, index: Index, value: Operand<Loaded<S>>): Value<Loaded<S>>
-}
-/** A read-only buffer reads uniformly at uniform indices; one that may be written to does not. */
-export type Handle<P extends ParamSpec> =
-  P extends BufferSpec<infer S, infer R>
-    ? R extends 'read'
-      ? Readable<S, 'uniform'>
-      : R extends 'write'
-        ? Writable<S>
-        : Readable<S, 'lane'> & Writable<S>
-    : P extends UniformSpec<infer D>
-      ? Value<D, 'uniform'>
-      : never
-export type Handles<P extends Readonly<Record<string, ParamSpec>>> = { readonly [K in keyof P]: Handle<P[K]> }
-export type Shared<S extends Storage> = Readable<S, 'lane'> & Writable<S>
-
-/** A variable: the one thing in a kernel that changes. */
-export interface Var<D extends DType, U extends Uniformity = Uniformity> {
-  get(): Value<D, U>
-  set(value: Operand<D, U>): void
-}
-
-/** What can be written at a place of a kernel. Inside a branch that lanes may take differently there is no `barrier`. */
-export interface LaneScope {
-  readonly workgroupId: Readonly<Record<'x' | 'y' | 'z', Value<'u32', 'uniform'>>>
-  readonly gridSize: Readonly<Record<'x' | 'y' | 'z', Value<'u32', 'uniform'>>>
-  readonly laneId: Readonly<Record<'x' | 'y' | 'z', Value<'u32'>>>
-  /** number of the lane in its workgroup, counting x first */
-  readonly lane: Value<'u32'>
-  readonly subgroupId: Value<'u32'>
-  /** number of the lane in its subgroup */
-  readonly sublane: Value<'u32'>
-  /** workgroup id * workgroup size + lane id */
-  readonly globalId: Readonly<Record<'x' | 'y' | 'z', Value<'u32'>>>
-
-  const<D extends Exclude<DType, Tile | 'void'>>(dtype: D, value: number | boolean): Value<D, 'uniform'>
-  /** Names a value in the emitted code. */
-  let<D extends DType, U extends Uniformity>(name: string, value: Value<D, U>): Value<D, U>
-  var<D extends DType, U extends Uniformity>(name: string, init: Value<D, U>): Var<D>
-  vec<S extends Scalar>(...lanes: readonly Value<S>[]): Value<Vector<S>>
-  /** `values[index]` for constants known now. */
-  table<S extends Exclude<Scalar, 'bool' | 'f16'>, U extends Uniformity>(
-    scalar: S,
-    values: readonly number[],
-    index: Value<'u32', U>,
-  ): Value<S, U>
-
-  when(condition: Value<'bool', 'uniform'>, then: (k: this) => void, otherwise?: (k: this) => void): void
-  when(condition: Value<'bool'>, then: (k: LaneScope) => void, otherwise?: (k: LaneScope) => void): void
-  for(range: Range<'uniform'>, body: (i: Value<'u32', 'uniform'>, k: this) => void): void
-  for(range: Range, body: (i: Value<'u32'>, k: LaneScope) => void): void
-  /** Repeats until `breakIf`; a condition written as `k.breakIf(x)` may stand anywhere directly in the body. */
-  loop(body: (k: LaneScope) => void): void
-  breakIf(condition: Value<'bool'>): void
-
-  subgroupBarrier(): void
-  subSum<D extends DType>(value: Value<D>): Value<D>
-  subMax<D extends DType>(value: Value<D>): Value<D>
-  subMin<D extends DType>(value: Value<D>): Value<D>
-  subAny(value: Value<'bool'>): Value<'bool'>
-  subAll(value: Value<'bool'>): Value<'bool'>
-  subBroadcast<D extends DType>(value: Value<D>, lane: number): Value<D>
-  subShuffle<D extends DType>(value: Value<D>, lane: Value<'u32'>): Value<D>
-  subShuffleXor<D extends DType>(value: Value<D>, mask: number): Value<D>
-  subShuffleDown<D extends DType>(value: Value<D>, distance: number): Value<D>
-
-  tileFill<S extends 'f32' | 'f16'>(scalar: S, value: number): Value<`${S}t`>
-  /** a * b + c with an f32 accumulator */
-  tileMma(a: Value<Tile>, b: Value<Tile>, c: Value<'f32t'>): Value<'f32t'>
-  shared<S extends Storage>(name: string, storage: S, length: number): Shared<S>
-}
-export interface Scope extends LaneScope {
-  /** Waits for all lanes of the workgroup; what they wrote before is seen after. */
-  barrier(): void
-}
-
-export interface Range<U extends Uniformity = Uniformity> {
-  readonly name?: string
-  readonly from?: Index<U>
-  readonly to: Index<U>
-  readonly step?: Index<U>
-  /** a hint: unroll fully (true) or this many times */
-  readonly unroll?: boolean | number
-}
-
-export interface KernelSpec<P extends Readonly<Record<string, ParamSpec>>> {
-  readonly params: P
-  readonly workgroup?: readonly [x: number, y?: number, z?: number]
-  /** lanes of a subgroup, if the kernel uses subgroup operations or tiles */
-  readonly subgroup?: number
-  /**
-   * For kernels of the library: whatever decides the body besides the name, the parameters, the workgroup and the subgroup. The body
-   * is then written only when somebody needs it, and these stand for it in caches. A test holds the promise against the bodies.
-   */
-  readonly variant?: string
-  readonly product?: Product
-}
-
 /** Writes a kernel by running `body` once, and verifies it. */
-export function kernel<const P extends Readonly<Record<string, ParamSpec>>>(
+export function kernel<const P extends Params>(name: string, spec: KernelSpec<P>, body: (params: Handles<P>, k: Scope) => void): Kernel {
+  const written = new Author(name, sizeOf(spec)).write(spec, body)
+  verify(written)
+  return spec.product === undefined ? written : { ...written, product: spec.product }
+}
+
+/**
+ * The same for a kernel that its origin stands for: the body is written when first asked for. Its getters are its own, so that a
+ * spread copies what they give.
+ */
+export function deferredKernel<const P extends Params>(
+  origin: Origin,
   name: string,
   spec: KernelSpec<P>,
   body: (params: Handles<P>, k: Scope) => void,
 ): Kernel {
-  const [x, y = 1, z = 1] = spec.workgroup ?? [1]
-  const write = (): Kernel => {
-    const author = new Author(name, [x, y, z])
-    const handles = Object.entries(spec.params).map(([key, param]) => [key, author.param(key, param)] as const)
-    body(Object.fromEntries(handles) as Handles<P>, author as unknown as Scope)
-    const written = author.finish(spec.subgroup ?? 0)
-    verify(written)
-    return spec.product === undefined ? written : { ...written, product: spec.product }
-  }
-  return spec.variant === undefined ? write() : lazyKernel(name, spec, [x, y, z], write)
-}
-
-/** A kernel whose body is written when first asked for. Its getters are its own, so that a spread copies what they give. */
-function lazyKernel(
-  name: string,
-  spec: KernelSpec<Readonly<Record<string, ParamSpec>>>,
-  workgroup: readonly [number, number, number],
-  write: () => Kernel,
-): Kernel {
-  let kernel: Kernel | undefined
+  let made: Kernel | undefined
   const written = (): Kernel => {
-    kernel ??= write()
-    if (kernel.params.some((param) => param.kind === 'buffer' && param.atomic)) {
-      throw new IngotError('bad-kernel', 'a kernel with atomics cannot have a variant', { op: name })
+    made ??= kernel(name, spec, body)
+    if (made.params.some((param) => param.kind === 'buffer' && param.atomic)) {
+      throw new IngotError('bad-kernel', 'a deferred kernel cannot have atomics', {
+        op: name,
+        hint: 'its parameters are known before its body is written, which alone shows the atomics; use kernel()',
+      })
     }
-    return kernel
+    return made
   }
-  const subgroup = spec.subgroup ?? 0
   return {
     name,
-    key: JSON.stringify([name, spec.params, workgroup, subgroup, spec.variant]),
+    origin,
     product: spec.product,
-    params: Object.entries(spec.params).map(([key, param]) =>
-      param.kind === 'uniform' ? { ...param, name: key } : { ...param, name: key, atomic: false },
-    ),
-    workgroup,
-    subgroup,
+    params: flatten(spec.params).map(([key, param]) => paramOf(key, param)),
+    workgroup: sizeOf(spec),
+    subgroup: spec.subgroup ?? 0,
     get shared() {
       return written().shared
     },
@@ -210,27 +88,59 @@ function lazyKernel(
   }
 }
 
-class Author implements Maker {
-  readonly interner = new Interner()
-  readonly kernel: string
+function sizeOf({ workgroup: [x, y = 1, z = 1] = [1] }: KernelSpec<Params>): readonly [number, number, number] {
+  return [x, y, z]
+}
+
+/** Parameters in order of binding, by the names that targets and dispatches know: those of a list are numbered. */
+function flatten(params: Params): [name: string, spec: ParamSpec][] {
+  return Object.entries(params).flatMap(([name, spec]) =>
+    'kind' in spec ? [[name, spec]] : spec.map((each, i): [string, ParamSpec] => [`${name}${i}`, each]),
+  )
+}
+
+function paramOf(name: string, spec: ParamSpec): Param {
+  return spec.kind === 'uniform' ? { ...spec, name } : { ...spec, name, atomic: false }
+}
+
+class Author implements Scope {
+  readonly #build: Builder
   readonly #workgroup: readonly [number, number, number]
-  readonly #buffers: { name: string; storage: Storage; role: Role }[] = []
-  readonly #params: (string | UniformParam)[] = []
-  readonly #shared: { name: string; storage: Storage; length: number }[] = []
+  readonly #params: Param[] = []
+  readonly #shared: SharedArray[] = []
+  /** memories with atomic operations */
   readonly #atomic = new Set<string>()
-  #block: Node[] = []
-  #locals = 0
 
   constructor(name: string, workgroup: readonly [number, number, number]) {
-    this.kernel = name
+    this.#build = new Builder(name)
     this.#workgroup = workgroup
   }
 
+  /** Runs `body` with a handle for every parameter. */
+  write<P extends Params>(spec: KernelSpec<P>, body: (params: Handles<P>, k: Scope) => void): Kernel {
+    const handles = Object.entries(spec.params).map(([name, param]) => [
+      name,
+      'kind' in param ? this.#handle(name, param) : param.map((each, i) => this.#handle(`${name}${i}`, each)),
+    ])
+    // What a handle can do follows from its spec, which only the mapped type can say.
+    body(Object.fromEntries(handles) as Handles<P>, this)
+    const mark = <M extends BufferParam | SharedArray>(memory: M): M => ({ ...memory, atomic: this.#atomic.has(memory.name) })
+    return {
+      name: this.#build.kernel,
+      params: this.#params.map((param) => (param.kind === 'buffer' ? mark(param) : param)),
+      workgroup: this.#workgroup,
+      subgroup: spec.subgroup ?? 0,
+      shared: this.#shared.map(mark),
+      body: this.#build.body(),
+      interner: this.#build.interner,
+    }
+  }
+
   get workgroupId() {
-    return this.#axes('workgroup')
+    return this.#axes<'uniform'>('workgroup')
   }
   get gridSize() {
-    return this.#axes('grid')
+    return this.#axes<'uniform'>('grid')
   }
   get laneId() {
     return this.#axes('lane')
@@ -245,213 +155,166 @@ class Author implements Maker {
     return this.#index('sublane')
   }
   get globalId() {
+    const [x, y, z] = this.#workgroup
     const axis = (name: 'x' | 'y' | 'z', size: number) =>
       this.#index(`workgroup.${name}`)
         .mul(size)
         .add(this.#index(`lane.${name}`))
-    return { x: axis('x', this.#workgroup[0]), y: axis('y', this.#workgroup[1]), z: axis('z', this.#workgroup[2]) }
+    return { x: axis('x', x), y: axis('y', y), z: axis('z', z) }
   }
 
-  const(dtype: DType, value: number | boolean): Value<DType> {
-    return new Value(this, constant(this, value, dtype))
+  const<D extends DType>(dtype: D, value: number | boolean): Value<D, 'uniform'> {
+    return this.#value(this.#build.constant(value, dtype))
   }
-  let(name: string, value: Value<DType>): Value<DType> {
-    const { op, arg } = value.node
-    const last = this.#block.at(-1)
+  let<D extends DType, U extends Uniformity>(name: string, value: Value<D, U>): Value<D, U> {
+    const { node } = value
     // An effect was bound a moment ago, by a name of its kind: the author's name takes its place.
-    if (op !== 'local' || last?.op !== 'let' || (last.arg as { id: number }).id !== arg) return this.#bind(name, value.node)
-    this.#block[this.#block.length - 1] = this.interner.make('let', 'void', last.src, { id: arg as number, name })
-    return value
+    const isRenamed = node.op === 'local' && this.#build.rename(node.arg, name)
+    return isRenamed ? value : this.#value(this.#build.bind(name, node))
   }
-  vec(...lanes: readonly Value<DType>[]): Value<DType> {
-    const scalar = lanes[0] === undefined ? 'f32' : scalarOf(lanes[0].node.dtype)
-    return this.#pure('vec', lanes, null, vector(scalar, lanes.length as Width))
-  }
-  table(scalar: DType, values: readonly number[], index: Value<DType>): Value<DType> {
-    return this.#pure('table', [index], values, scalar)
-  }
-
-  var(name: string, init: Value<DType>): Var<DType> {
-    const id = this.#locals++
+  var<D extends DType, U extends Uniformity>(name: string, init: Value<D, U>): Var<D> {
     const { dtype } = init.node
-    this.#add('var', [init.node], { id, name })
+    const id = this.#build.variable(name, init.node)
     return {
-      get: () => this.#bind(name, this.#node('get', [], id, dtype)),
-      set: (value) => this.#add('set', [lift(this, value, dtype)], id),
+      get: () => this.#value(this.#build.get(name, id, dtype)),
+      set: (value) => this.#build.set(id, this.#lift(value, dtype)),
     }
   }
-
-  when(condition: Value<DType>, then: (k: unknown) => void, otherwise?: (k: unknown) => void): void {
-    const blocks = [this.#inside(() => then(this))]
-    if (otherwise !== undefined) blocks.push(this.#inside(() => otherwise(this)))
-    this.#add('if', [condition.node, ...blocks])
+  vec<S extends Scalar, V extends Vector<S>>(...lanes: readonly Value<S>[]): Value<V> {
+    return this.#value(this.#build.vec(lanes.map(({ node }) => node)))
+  }
+  table<S extends Scalar, U extends Uniformity>(scalar: S, values: readonly number[], index: Value<'u32', U>): Value<S, U> {
+    return this.#value(this.#build.apply('table', [index.node], values, scalar))
   }
 
-  for({ name = 'i', from = 0, to, step = 1, unroll }: Range, body: (i: Value<'u32'>, k: unknown) => void): void {
-    const id = this.#locals++
-    const bounds = [from, to, step].map((bound) => lift(this, bound, 'u32'))
-    const block = this.#inside(() => body(new Value(this, this.#node('local', [], id, 'u32')), this))
-    this.#add('for', [...bounds, block], unroll === undefined ? { id, name } : { id, name, unroll })
+  when(condition: Value<'bool'>, then: (k: this) => void, otherwise?: (k: this) => void): void {
+    this.#build.if(condition.node, () => then(this), otherwise === undefined ? undefined : () => otherwise(this))
   }
-
-  loop(body: (k: unknown) => void): void {
-    this.#add('loop', [this.#inside(() => body(this))])
+  for({ name = 'i', from = 0, to, step = 1, unroll }: Range, body: (i: Value<'u32', 'uniform'>, k: this) => void): void {
+    const bounds = [this.#at(from), this.#at(to), this.#at(step)] as const
+    this.#build.for(name, bounds, (counter) => body(this.#value(counter), this), unroll)
   }
-  breakIf(condition: Value<DType>): void {
-    this.#add('breakIf', [condition.node])
+  loop(body: (k: this) => void): void {
+    this.#build.loop(() => body(this))
+  }
+  breakIf(condition: Value<'bool'>): void {
+    this.#build.add('breakIf', [condition.node])
   }
   barrier(): void {
-    this.#add('barrier', [], 'workgroup')
+    this.#build.add('barrier', [], 'workgroup')
   }
   subgroupBarrier(): void {
-    this.#add('barrier', [], 'subgroup')
+    this.#build.add('barrier', [], 'subgroup')
   }
 
-  subSum(value: Value<DType>): Value<DType> {
-    return this.#effect('sum', 'subSum', [value.node])
+  subSum<D extends DType>(value: Value<D>): Value<D> {
+    return this.#collective('sum', 'subSum', [value])
   }
-  subMax(value: Value<DType>): Value<DType> {
-    return this.#effect('max', 'subMax', [value.node])
+  subMax<D extends DType>(value: Value<D>): Value<D> {
+    return this.#collective('max', 'subMax', [value])
   }
-  subMin(value: Value<DType>): Value<DType> {
-    return this.#effect('min', 'subMin', [value.node])
+  subMin<D extends DType>(value: Value<D>): Value<D> {
+    return this.#collective('min', 'subMin', [value])
   }
-  subAny(value: Value<DType>): Value<DType> {
-    return this.#effect('any', 'subAny', [value.node])
+  subAny(value: Value<'bool'>): Value<'bool'> {
+    return this.#collective('any', 'subAny', [value])
   }
-  subAll(value: Value<DType>): Value<DType> {
-    return this.#effect('all', 'subAll', [value.node])
+  subAll(value: Value<'bool'>): Value<'bool'> {
+    return this.#collective('all', 'subAll', [value])
   }
-  subBroadcast(value: Value<DType>, lane: number): Value<DType> {
-    return this.#effect('first', 'subBroadcast', [value.node], lane)
+  subBroadcast<D extends DType>(value: Value<D>, lane: number): Value<D> {
+    return this.#collective('first', 'subBroadcast', [value], lane)
   }
-  subShuffle(value: Value<DType>, lane: Value<'u32'>): Value<DType> {
-    return this.#effect('other', 'subShuffle', [value.node, lane.node])
+  subShuffle<D extends DType>(value: Value<D>, lane: Value<'u32'>): Value<D> {
+    return this.#collective('other', 'subShuffle', [value, lane])
   }
-  subShuffleXor(value: Value<DType>, mask: number): Value<DType> {
-    return this.#effect('other', 'subShuffleXor', [value.node], mask)
+  subShuffleXor<D extends DType>(value: Value<D>, mask: number): Value<D> {
+    return this.#collective('other', 'subShuffleXor', [value], mask)
   }
-  subShuffleDown(value: Value<DType>, distance: number): Value<DType> {
-    return this.#effect('other', 'subShuffleDown', [value.node], distance)
+  subShuffleDown<D extends DType>(value: Value<D>, distance: number): Value<D> {
+    return this.#collective('other', 'subShuffleDown', [value], distance)
   }
-
-  tileFill(scalar: Scalar, value: number): Value<DType> {
-    return this.#effect('tile', 'tileFill', [constant(this, value, scalar)])
+  tileFill<S extends 'f32' | 'f16'>(scalar: S, value: number): Value<`${S}t`> {
+    return this.#collective('tile', 'tileFill', [this.const(scalar, value)])
   }
-  tileMma(a: Value<DType>, b: Value<DType>, c: Value<DType>): Value<DType> {
-    return this.#effect('tile', 'tileMma', [a.node, b.node, c.node])
+  tileMma(a: Value<Tile>, b: Value<Tile>, c: Value<'f32t'>): Value<'f32t'> {
+    return this.#collective('tile', 'tileMma', [a, b, c])
   }
 
   shared<S extends Storage>(name: string, storage: S, length: number): Shared<S> {
     this.#claim(name)
-    this.#shared.push({ name, storage, length })
-    return this.#memory(name, storage) as unknown as Shared<S>
+    this.#shared.push({ name, storage, length, atomic: false })
+    return this.#memory(name, storage)
   }
 
-  param(name: string, spec: ParamSpec): unknown {
+  #handle(name: string, spec: ParamSpec): unknown {
     this.#claim(name)
-    if (spec.kind === 'uniform') {
-      this.#params.push({ kind: 'uniform', name, dtype: spec.dtype })
-      return new Value(this, this.interner.make('uniform', spec.dtype, [], name))
-    }
-    this.#buffers.push({ name, storage: spec.storage, role: spec.role })
-    this.#params.push(name)
-    return this.#memory(name, spec.storage)
+    this.#params.push(paramOf(name, spec))
+    return spec.kind === 'uniform' ? this.#value(this.#build.make('uniform', spec.dtype, [], name)) : this.#memory(name, spec.storage)
   }
 
-  finish(subgroup: number): Kernel {
-    const params = this.#params.map((param): UniformParam | BufferParam => {
-      const found = typeof param === 'string' ? this.#buffers.find(({ name }) => name === param) : undefined
-      return found === undefined ? (param as UniformParam) : { kind: 'buffer', ...found, atomic: this.#atomic.has(found.name) }
-    })
-    const shared = this.#shared.map((array): SharedArray => ({ ...array, atomic: this.#atomic.has(array.name) }))
-    const body = this.interner.make('block', 'void', this.#block)
-    return { name: this.kernel, params, workgroup: this.#workgroup, subgroup, shared, body, interner: this.interner }
-  }
-
-  #memory(mem: string, storage: Storage): Readable<Storage, Uniformity> & Writable<Storage> {
-    const at = (index: Index): Node => lift(this, index, 'u32')
+  /** Everything that can be done to a memory; which of it is allowed, the type of its handle says. */
+  #memory<S extends Storage, U extends Uniformity>(mem: string, storage: S): Readable<S, U> & Writable<S> {
+    const build = this.#build
     const element = registerOf(storage)
-    const load = (index: Index, width: number, dtype: DType, hint?: { ahead: number }): Value<never> =>
-      this.#effect(mem, 'load', [at(index)], width === 1 ? { mem } : { mem, width, ...hint }, dtype)
+    const at = (index: Index): Node => this.#at(index)
     return {
-      at: (index) => load(index, 1, element),
-      load: (index, width, hint) => load(index, width, vector(scalarOf(element), width), hint),
+      at: (index) => this.#value(build.load(mem, at(index), element)),
+      load: (index, width, hint) => this.#value(build.load(mem, at(index), vector(scalarOf(element), width), { width, ...hint })),
       tile: (index, row, options) =>
-        this.#effect(
-          'tile',
-          'tileLoad',
-          [at(index), at(row)],
-          options?.transposed === true ? { mem, transposed: true } : { mem },
-          storage === 'f16' ? 'f16t' : 'f32t',
+        this.#value(
+          build.effect(
+            'tile',
+            'tileLoad',
+            [at(index), at(row)],
+            options?.transposed === true ? { mem, transposed: true } : { mem },
+            storage === 'f16' ? 'f16t' : 'f32t',
+          ),
         ),
-      set: (index, value) => this.#add('store', [at(index), lift(this, value, element)], { mem }),
-      store: (index, value) => this.#add('store', [at(index), value.node], { mem, width: Number(value.node.dtype.split('x')[1]) }),
-      setTile: (index, row, tile) => this.#add('tileStore', [at(index), at(row), tile.node], { mem }),
+      set: (index, value) => build.store(mem, at(index), this.#lift(value, element)),
+      store: (index, value) => build.store(mem, at(index), value.node, widthOf(value.node.dtype)),
+      setTile: (index, row, tile) => build.add('tileStore', [at(index), at(row), tile.node], { mem }),
       atomic: (kind, index, value) => {
         this.#atomic.add(mem)
-        return this.#effect('old', 'atomic', [at(index), lift(this, value, element)], { mem, kind }, element)
+        return this.#value(build.effect('old', 'atomic', [at(index), this.#lift(value, element)], { mem, kind }, element))
       },
-    } as Readable<Storage, Uniformity> & Writable<Storage>
+    }
   }
 
   #claim(name: string): void {
-    const taken =
-      this.#params.some((param) => (typeof param === 'string' ? param : param.name) === name) ||
-      this.#shared.some((array) => array.name === name)
+    const taken = [...this.#params, ...this.#shared].some((other) => other.name === name)
     if (taken || !/^[a-z][A-Za-z0-9]*$/.test(name)) {
       throw new IngotError('bad-kernel', taken ? 'name is used twice' : 'bad name', {
-        op: this.kernel,
+        op: this.#build.kernel,
         got: name,
         hint: 'letters and digits, first a small letter',
       })
     }
   }
 
-  #axes(what: 'workgroup' | 'grid' | 'lane') {
-    return { x: this.#index(`${what}.x`), y: this.#index(`${what}.y`), z: this.#index(`${what}.z`) }
+  #value<D extends DType, U extends Uniformity>(node: Node): Value<D, U> {
+    return new Value(this.#build, node)
   }
-  #index(name: IndexName): Value<'u32'> {
-    return new Value(this, this.interner.make('index', 'u32', [], name))
+  #lift(operand: Value<DType> | number, dtype: DType): Node {
+    return this.#build.lift(typeof operand === 'number' ? operand : operand.node, dtype)
   }
-  #node(op: OpName, src: readonly Node[], arg: Arg, dtype: DType = 'void'): Node {
-    return makeNode(this, op, src, arg, dtype)
+  #at(index: Index): Node {
+    return this.#lift(index, 'u32')
   }
-  #pure(op: OpName, src: readonly Value<DType>[], arg: Arg, dtype: DType): Value<DType> {
-    return new Value(
-      this,
-      this.#node(
+  #index<U extends Uniformity>(name: IndexName): Value<'u32', U> {
+    return this.#value(this.#build.index(name))
+  }
+  #axes<U extends Uniformity>(what: 'workgroup' | 'grid' | 'lane') {
+    return { x: this.#index<U>(`${what}.x`), y: this.#index<U>(`${what}.y`), z: this.#index<U>(`${what}.z`) }
+  }
+  #collective<D extends DType>(name: string, op: OpName, src: readonly Value<DType>[], arg: number | null = null): Value<D> {
+    return this.#value(
+      this.#build.effect(
+        name,
         op,
         src.map(({ node }) => node),
         arg,
-        dtype,
       ),
     )
   }
-  #add(op: OpName, src: readonly Node[], arg: Arg = null): void {
-    this.#block.push(this.#node(op, src, arg))
-  }
-
-  /** Pins a value to this place and gives the name it is known by from here on. */
-  #bind<D extends DType>(name: string, node: Node): Value<D> {
-    const id = this.#locals++
-    this.#add('let', [node], { id, name })
-    return new Value(this, this.interner.make('local', node.dtype, [], id))
-  }
-  #effect<D extends DType>(name: string, op: OpName, src: readonly Node[], arg: Arg = null, dtype: DType = 'void'): Value<D> {
-    return this.#bind(name, this.#node(op, src, arg, dtype))
-  }
-
-  #inside(write: () => void): Node {
-    const outer = this.#block
-    this.#block = []
-    try {
-      write()
-      return this.interner.make('block', 'void', this.#block)
-    } finally {
-      this.#block = outer
-    }
-  }
 }
-
-export type { ScalarOf }

@@ -1,30 +1,29 @@
 // What an op means in terms of simpler ones, for targets that cannot spell it: one row per op. A row may use ops that are
 // decomposed in turn; none leads back to itself. All rows keep vectors vectors. The pass that applies them is pass/decompose.ts.
 
-import { type DType, type Width, isFloat, scalarOf, vector, widthOf } from '../base/dtype.ts'
+import { type DType, asWidth, isFloat, scalarOf, widthOf } from '../base/dtype.ts'
+import type { Builder } from './build.ts'
 import * as math from './math.ts'
-import type { Node } from './node.ts'
-import type { OpName } from './op.ts'
-import { type Maker, Value, constant, make } from './value.ts'
+import type { Node, NodeWith, OneNode } from './node.ts'
+import { type OpName, opRecord } from './op.ts'
+import { Value } from './value.ts'
 
 type F32 = math.F32
 type U32 = Value<'u32'>
 type I32 = Value<'i32'>
-/** Gives what `node`, with these operands, stands for. */
-export type Decomposition = (maker: Maker, node: Node, src: readonly Node[]) => Node
 
-/** f16 takes the way through f32. */
+/** Gives what a node stands for. */
+type Decompositions = { readonly [O in OpName]?: (builder: Builder, node: OneNode<O>) => Node }
+
+/** One float; f16 takes the way through f32. */
 const float =
-  (formula: (x: F32, y: F32, z: F32) => F32): Decomposition =>
-  (maker, node, src) => {
-    const operands = src.map((each) => new Value<'f32'>(maker, each).to('f32'))
-    return formula(...(operands as [F32, F32, F32])).to(scalarOf(node.dtype)).node
-  }
+  (formula: (x: F32) => F32) =>
+  (builder: Builder, { dtype, src: [x] }: NodeWith<1>): Node =>
+    formula(new Value<'f32'>(builder, x).to('f32')).to(scalarOf(dtype)).node
 const unsigned =
-  (formula: (x: U32, node: Node) => Value<DType>): Decomposition =>
-  (maker, node, src) =>
-    formula(new Value<'u32'>(maker, src[0] as Node), node).node
-const like = (x: Value<DType>, value: number): Value<DType> => new Value(x.maker, constant(x.maker, value, x.node.dtype))
+  (formula: (x: U32) => Value<DType>) =>
+  (builder: Builder, { src: [x] }: NodeWith<1>): Node =>
+    formula(new Value<'u32'>(builder, x)).node
 
 export const DECOMPOSE = {
   exp: float(math.exp),
@@ -38,8 +37,11 @@ export const DECOMPOSE = {
   acos: float(math.acos),
   atan: float(math.atan),
   tanh: float(math.tanh),
-  pow: float(math.pow),
-  rsqrt: float((x) => (like(x, 1) as F32).div(x.sqrt())),
+  pow: (builder, { dtype, src: [x, y] }) => {
+    const [base, exponent] = [new Value<'f32'>(builder, x).to('f32'), new Value<'f32'>(builder, y).to('f32')]
+    return math.pow(base, exponent).to(scalarOf(dtype)).node
+  },
+  rsqrt: float((x) => math.constantLike(x, 1).div(x.sqrt())),
 
   // past 2^23 every f32 is whole
   rint: float((x) => {
@@ -56,90 +58,88 @@ export const DECOMPOSE = {
   }),
   ceil: float((x) => x.neg().floor().neg()),
 
-  fma: (maker, _node, [a, b, c]) => make(maker, 'add', [make(maker, 'mul', [a as Node, b as Node]).node, c as Node]).node,
+  fma: (builder, { src: [a, b, c] }) => builder.apply('add', [builder.apply('mul', [a, b]), c]),
   // -0 - x, and not 0 - x, turns 0 into -0
-  neg: (maker, { dtype }, [x]) => make(maker, 'sub', [constant(maker, isFloat(dtype) ? -0 : 0, dtype), x as Node]).node,
-  abs: (maker, { dtype }, [x]) => {
-    const value = new Value<DType>(maker, x as Node)
+  neg: (builder, { dtype, src: [x] }) => builder.apply('sub', [builder.constant(isFloat(dtype) ? -0 : 0, dtype), x]),
+  abs: (builder, { dtype, src: [x] }) => {
     switch (scalarOf(dtype)) {
       case 'u32':
-        return value.node
+        return x
       case 'f32':
-        return (value as F32).as('u32').and(0x7fffffff).as('f32').node
+        return new Value<'f32'>(builder, x).as('u32').and(0x7fffffff).as('f32').node
       case 'f16':
-        return (value as F32).to('f32').abs().to('f16').node
-      default:
-        return (value as I32).lt(0).select((value as I32).neg(), value as I32).node
+        return new Value<'f16'>(builder, x).to('f32').abs().to('f16').node
+      default: {
+        const value = new Value<'i32'>(builder, x)
+        return value.lt(0).select(value.neg(), value).node
+      }
     }
   },
-  min: (maker, _node, [a, b]) => select(maker, make(maker, 'lt', [b as Node, a as Node]).node, b as Node, a as Node),
-  max: (maker, _node, [a, b]) => select(maker, make(maker, 'gt', [b as Node, a as Node]).node, b as Node, a as Node),
-  popcount: (maker, { dtype }, [x]) => {
-    const a = new Value<'u32'>(maker, x as Node).as('u32')
+  min: (builder, { src: [a, b] }) => builder.apply('select', [builder.apply('lt', [b, a]), b, a]),
+  max: (builder, { src: [a, b] }) => builder.apply('select', [builder.apply('gt', [b, a]), b, a]),
+  popcount: (builder, { dtype, src: [x] }) => {
+    const a = new Value<'u32'>(builder, x).as('u32')
     const pairs = a.sub(a.shr(1).and(0x55555555))
     const fours = pairs.and(0x33333333).add(pairs.shr(2).and(0x33333333))
-    return fours
-      .add(fours.shr(4))
-      .and(0x0f0f0f0f)
-      .mul(0x01010101)
-      .shr(24)
-      .as(scalarOf(dtype) as 'u32').node
+    const sum = fours.add(fours.shr(4)).and(0x0f0f0f0f).mul(0x01010101).shr(24)
+    return sameIntegers(sum, dtype)
   },
 
-  hsum: (maker, _node, [x]) => tree(maker, 'add', x as Node),
-  hmax: (maker, _node, [x]) => tree(maker, 'max', x as Node),
+  hsum: tree,
+  hmax: tree,
 
-  unpackU8: unsigned((x) => vec(x.maker, bytes(x))),
-  unpackI8: unsigned((x) =>
-    vec(
-      x.maker,
-      [0, 8, 16, 24].map((at) => signedByte(x, at)),
-    ),
-  ),
+  unpackU8: unsigned((x) => vec(bytes(x))),
+  unpackI8: unsigned((x) => vec(BYTES.map((at) => signedByte(x, at)))),
   packI8: unsigned((x) => {
     const byte = (lane: number): U32 =>
-      (x.lane(lane) as U32)
+      x
+        .lane(lane)
         .as('u32')
         .and(255)
         .shl(8 * lane)
     return byte(0).or(byte(1)).or(byte(2)).or(byte(3))
   }),
-  unpackF16: unsigned((x) => vec(x.maker, [widenHalf(x.and(0xffff)), widenHalf(x.shr(16))])),
-  packF16: (maker, _node, [x]) => {
-    const pair = new Value<'f32x2'>(maker, x as Node)
+  unpackF16: unsigned((x) => vec([widenHalf(x.and(0xffff)), widenHalf(x.shr(16))])),
+  packF16: (builder, { src: [x] }) => {
+    const pair = new Value<'f32x2'>(builder, x)
     return roundToHalf(pair.lane(0)).or(roundToHalf(pair.lane(1)).shl(16)).node
   },
-  lookup16: (maker, { arg }, [x]) => {
-    const value = new Value<'u32'>(maker, x as Node)
-    return lookup(value.as('u32'), arg as readonly number[]).as(scalarOf(value.node.dtype) as 'u32').node
-  },
+  lookup16: (builder, { dtype, arg, src: [x] }) => sameIntegers(lookup(new Value<'u32'>(builder, x).as('u32'), arg), dtype),
   dotI8: dot(signedByte),
   dotU8I8: dot(unsignedByte),
   dotU7I8: dot(unsignedByte),
-} as const satisfies Partial<Record<OpName, Decomposition>>
+} as const satisfies Decompositions
 
-function select(maker: Maker, condition: Node, a: Node, b: Node): Node {
-  return make(maker, 'select', [condition, a, b]).node
+/** What a node stands for in terms of simpler ones; undefined if nothing is simpler. */
+export function decompositionOf<O extends OpName>(builder: Builder, node: OneNode<O>): Node | undefined {
+  const table: Decompositions = DECOMPOSE
+  return table[node.op]?.(builder, node)
 }
 
-function vec(maker: Maker, lanes: readonly Value<DType>[]): Value<DType> {
-  const scalar = scalarOf((lanes[0] as Value<DType>).node.dtype)
-  return make(
-    maker,
-    'vec',
-    lanes.map(({ node }) => node),
-    null,
-    vector(scalar, lanes.length as Width),
-  )
+const BYTES = [0, 8, 16, 24] as const
+
+function vec(lanes: readonly Value<DType>[]): Value<DType> {
+  const [first] = lanes
+  if (first === undefined) throw new TypeError('no vector without elements')
+  return new Value(first.builder, first.builder.vec(lanes.map(({ node }) => node)))
+}
+
+/** Unsigned words as the integers of `dtype`. */
+function sameIntegers(words: U32, dtype: DType): Node {
+  return words.as(scalarOf(dtype) === 'i32' ? 'i32' : 'u32').node
 }
 
 /** Halves a vector until one element is left. */
-function tree(maker: Maker, op: OpName, x: Node): Node {
-  const width = widthOf(x.dtype)
-  const value = new Value<'f32x4'>(maker, x)
-  if (width === 2) return make(maker, op, [value.lane(0).node, value.lane(1).node]).node
-  const half = (width / 2) as Width
-  return tree(maker, op, make(maker, op, [value.slice(0, half).node, value.slice(half, half).node]).node)
+function tree(builder: Builder, { op, src: [x] }: OneNode<'hsum' | 'hmax'>): Node {
+  const { reduces = 'add' } = opRecord(op)
+  const halve = (whole: Node): Node => {
+    const width = widthOf(whole.dtype)
+    const value = new Value<'f32x4'>(builder, whole)
+    if (width === 2) return builder.apply(reduces, [value.lane(0).node, value.lane(1).node])
+    const half = asWidth(width / 2)
+    return half === 1 ? whole : halve(builder.apply(reduces, [value.slice(0, half).node, value.slice(half, half).node]))
+  }
+  return halve(x)
 }
 
 function unsignedByte(x: U32, at: number): I32 {
@@ -157,21 +157,21 @@ function bytes(x: U32): U32[] {
   return [x.and(255), x.shr(8).and(255), x.shr(16).and(255), x.shr(24)]
 }
 
-function dot(first: (x: U32, at: number) => I32): Decomposition {
-  return (maker, _node, [a, b, sum]) => {
-    const [x, y] = [new Value<'u32'>(maker, a as Node).as('u32'), new Value<'u32'>(maker, b as Node).as('u32')]
-    const products = [0, 8, 16, 24].map((at) => first(x, at).mul(signedByte(y, at)))
-    return products.reduce((total, product) => total.add(product), new Value<'i32'>(maker, sum as Node)).node
+function dot(first: (x: U32, at: number) => I32): (builder: Builder, node: NodeWith<3>) => Node {
+  return (builder, { src: [a, b, sum] }) => {
+    const [x, y] = [new Value<'u32'>(builder, a).as('u32'), new Value<'u32'>(builder, b).as('u32')]
+    const products = BYTES.map((at) => first(x, at).mul(signedByte(y, at)))
+    return products.reduce((total, product) => total.add(product), new Value<'i32'>(builder, sum)).node
   }
 }
 
 /** Sixteen bytes are four words: choose the word, then shift the byte down. */
 function lookup(x: U32, table: readonly number[]): U32 {
   const word = (from: number): U32 =>
-    like(
+    math.constantLike(
       x,
       table.slice(from, from + 4).reduce((sum, byte, lane) => sum + (byte & 255) * 2 ** (8 * lane), 0),
-    ) as U32
+    )
   const [w0, w1, w2, w3] = [word(0), word(4), word(8), word(12)]
   return bytes(x)
     .map((index, lane) => {
@@ -210,7 +210,7 @@ export function roundToHalf(x: F32): U32 {
     .shr(13)
   // next to 1/2 the last bit of an f32 is worth as much as that of a subnormal f16
   const subnormal = size.as('f32').add(0.5).as('u32').sub(0x3f000000)
-  const endless = size.gt(0x7f800000).select(like(size, 0x7e00) as U32, 0x7c00)
+  const endless = size.gt(0x7f800000).select(math.constantLike(size, 0x7e00), 0x7c00)
   const value = size.lt(0x38800000).select(subnormal, size.lt(0x47800000).select(normal, endless))
   return value.or(bits.shr(16).and(0x8000))
 }

@@ -11,5 +11,5 @@ export interface Displacement {
 /** The parts of `base + constant`, where the index has that form. */
 export function displacement({ op, src: [base, plus] }: Node): Displacement | undefined {
   const constant = op === 'add' && plus?.op === 'const' && typeof plus.arg === 'number' && plus.arg < 2 ** 31
-  return constant && base !== undefined ? { base, plus: plus.arg as number } : undefined
+  return constant && base !== undefined ? { base, plus: plus.arg } : undefined
 }

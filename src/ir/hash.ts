@@ -1,7 +1,7 @@
 // A content hash for caches: the same text gives the same 32 hex digits everywhere, at once and without crypto. Not secure
 // against anyone who wants a collision. Knows kernels only through their printed form.
 
-import type { Kernel } from './kernel.ts'
+import type { Kernel, Origin } from './kernel.ts'
 import { printKernel } from './print.ts'
 
 const PRIMES = [0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f] as const
@@ -37,13 +37,25 @@ function mix(word: number): number {
   return mixed ^ (mixed >>> 16)
 }
 
+/** An origin as one line, whatever the order of its traits. */
+export function describeOrigin({ family, form, stage, traits }: Origin): string {
+  return `${family}/${form}${stage === '' ? '' : `/${stage}`} ${JSON.stringify(traits, canonical)}`
+}
+
+/** JSON knows neither -0 nor infinities, hence the text of numbers; properties come in the order of their names. */
+function canonical(_key: string, value: unknown): unknown {
+  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : Number.isFinite(value) ? value : String(value)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
 const known = new WeakMap<Kernel, string>()
 
-/** The hash of a kernel's key, or of its printed form: independent of node ids and of the order in which nodes were made. */
+/** The hash of a kernel's origin, or of its printed form: independent of node ids and of the order in which nodes were made. */
 export function hashKernel(kernel: Kernel): string {
   let hash = known.get(kernel)
   if (hash === undefined) {
-    hash = hashText(kernel.key ?? printKernel(kernel))
+    hash = hashText(kernel.origin === undefined ? printKernel(kernel) : describeOrigin(kernel.origin))
     known.set(kernel, hash)
   }
   return hash

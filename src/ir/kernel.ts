@@ -39,10 +39,21 @@ export interface Product {
   readonly outs: number
 }
 
+/**
+ * Where a kernel of a library comes from. `traits` are plain data and all that its text depends on, by construction
+ * (kernel/template.ts), so that an origin stands for the text in caches and the body is written only when somebody needs it.
+ */
+export interface Origin {
+  readonly family: string
+  readonly form: string
+  /** which of the form's kernels, where it has several */
+  readonly stage: string
+  readonly traits: object
+}
+
 export interface Kernel {
   readonly name: string
-  /** stands for the content where the author vouches for it (see KernelSpec.variant); spares printing and even writing the body */
-  readonly key?: string | undefined
+  readonly origin?: Origin | undefined
   readonly product?: Product | undefined
   /** in binding order: buffers count 0, 1, 2...; uniforms are packed in order into one struct of 4-byte fields */
   readonly params: readonly Param[]
@@ -82,6 +93,11 @@ export function memoryOf(kernel: Kernel, name: string): BufferParam | SharedArra
 
 export function isShared(memory: BufferParam | SharedArray): memory is SharedArray {
   return !('kind' in memory)
+}
+
+/** True for a buffer that the kernel only reads: then its elements stay as they are while it runs. */
+export function isReadOnly(memory: BufferParam | SharedArray): boolean {
+  return !isShared(memory) && memory.role === 'read'
 }
 
 /** True if any node of the body satisfies `test`. */

@@ -5,7 +5,8 @@
 // Polynomials are fits at Chebyshev nodes, lowest power first. A constant in two parts (HIGH, LOW) is a longer one cut so that
 // a product of its high part with a small whole number is exact.
 
-import { Value, constant } from './value.ts'
+import type { DType } from '../base/dtype.ts'
+import { Value } from './value.ts'
 
 /** An f32, or a vector of f32: the formulas do not care. */
 export type F32 = Value<'f32'>
@@ -23,10 +24,8 @@ const HALF_PI = 1.5707963705062866
 const HALF_PI_LOW = -4.371138828673793e-8
 
 function polynomial(x: F32, coefficients: readonly number[]): F32 {
-  const last = coefficients.length - 1
-  let sum = x.mul(coefficients[last] as number).add(coefficients[last - 1] as number)
-  for (let power = last - 2; power >= 0; power--) sum = sum.mul(x).add(coefficients[power] as number)
-  return sum
+  const [highest = 0, next = 0, ...rest] = coefficients.toReversed()
+  return rest.reduce((sum, coefficient) => sum.mul(x).add(coefficient), x.mul(highest).add(next))
 }
 
 /** `size`, which is not negative, with the sign of `of`. */
@@ -48,8 +47,9 @@ function limit(x: F32, low: number, high: number): F32 {
   return below.lt(low).select(constantLike(x, low), below)
 }
 
-function constantLike(x: F32, value: number): F32 {
-  return new Value(x.maker, constant(x.maker, value, x.node.dtype))
+/** A number as a value of x's type. */
+export function constantLike<D extends DType>(x: Value<D>, value: number): Value<D, 'uniform'> {
+  return new Value(x.builder, x.builder.constant(value, x.node.dtype))
 }
 
 export function exp(x: F32): F32 {

@@ -1,326 +1,291 @@
-// Every op of the kernel language, one record each: how many operands, which types, and what it means in JavaScript.
-// `js` works on one element of a vector; the interpreter rounds its result to the node's type after every step (f32 through
-// fround, f16 to nearest even, integers wrapped to 32 bits), so `js` may be careless about that.
+// Every op of the kernel language, one record each, which says all there is to know about it: operands, types, argument, what
+// it means in JavaScript, and the facts that passes, verifier and emitters decide by. Nobody else lists ops by such a fact.
 // How an op is spelled in a language is in emit/; what a target cannot spell is decomposed by decompose.ts.
 //
-// kind: `pure`   value depends on operands only; may be shared, moved and computed twice
-//       `effect` value depends on when it is computed; always the value of a `let`
-//       `statement` dtype void; lives in a block
+// Meanings work on single elements. Who computes rounds each result to the node's type (f32 through fround, f16 to nearest even,
+// integers wrapped to 32 bits), so a meaning may be careless about that.
 
-import { type DType, type Scalar, isFloat, isInteger, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
+import type { Scalar } from '../base/dtype.ts'
+import { decodeHalf, encodeHalf } from '../base/half.ts'
+import * as arg from './op/arg.ts'
+import { type Meaning, convert, countBits, dotSigned, dotUnsigned, isInt, lookUp, reinterpret, roundHalfEven } from './op/meaning.ts'
+import type { Level } from './op/position.ts'
+import * as type from './op/type.ts'
 
-/** The part of a node that is not another node: a constant, a name, a lane number, a table. */
-export type Arg = null | number | boolean | string | readonly number[] | Readonly<{ [key: string]: number | boolean | string | undefined }>
-
+/**
+ * `pure`: its value depends on operands only; may be shared, moved and computed twice.
+ * `effect`: its value depends on when it is computed; always the value of a `let`.
+ * `statement`: has no value (dtype void); lives in a block.
+ */
 export type OpKind = 'pure' | 'effect' | 'statement'
-/** Gives the result type, or a sentence saying what is wrong with the operands. */
-export type TypeRule = (src: readonly DType[], arg: Arg, stated: DType) => DType | { readonly wrong: string }
 
-export interface OpRecord {
+/** A value of the first operand for which an op has no meaning: a kernel that computes it is wrong. */
+export interface Excluded {
+  readonly what: string
+  readonly got: unknown
+  readonly wanted: string
+}
+
+/** What an op may have besides its kind, operands and types. */
+export interface OpFacts {
+  /** how many operands may follow those that it needs */
+  readonly more?: number
+  /** kind of its argument; none: null */
+  readonly arg?: arg.ArgKind<arg.Arg>
+
+  /** Meaning of an op that works on each element alone, between these types. */
+  readonly js?: (from: Scalar, to: Scalar, arg: arg.Arg) => Meaning
+  /** Where it has none. */
+  readonly excludes?: (arg: arg.Arg) => (a: number) => Excluded | undefined
+  /** Element `e` of the result is an element of an operand: which operand, and which of its `width` elements. */
+  readonly moves?: (e: number, arg: number, width: number) => readonly [operand: number, element: number]
+  /** Element `e` of what a word holds. */
+  readonly unpack?: (word: number, e: number) => number
+  /** The bits of a word that element `e` becomes; the others are zero. */
+  readonly pack?: (value: number, e: number) => number
+  /** The op that combines all elements, or the values of all lanes, from the first to the last. */
+  readonly reduces?: 'add' | 'max' | 'min' | 'or' | 'and'
+  /** The lane of a subgroup whose value a lane gets; `operand` is its second operand. */
+  readonly sourceLane?: (sublane: number, arg: number, operand: number) => number
+
+  /** what it does to the memory that its argument names */
+  readonly access?: 'read' | 'write' | 'update'
+  /** all lanes of a subgroup must take part (`convergenceOf` of node.ts tells about barriers too) */
+  readonly collective?: true
+  /** works on 8x8 tiles */
+  readonly tile?: true
+  /** how far its value is the same, whatever its operands are; none: as far as all of them are */
+  readonly uniform?: Exclude<Level, 'workgroup'>
+  /** its argument names something: a value that stays, or a variable */
+  readonly declares?: 'value' | 'variable'
+  /** what the blocks among its operands are */
+  readonly blocks?: 'branches' | 'loop'
+  /** a op b and b op a have the same bits */
+  readonly commutative?: true
+  /** takes many cycles: worth moving out of a loop */
+  readonly slow?: true
+  /** of f16 operands it gives an f16 without rounding */
+  readonly exact?: true
+}
+
+export interface OpRecord extends OpFacts {
   readonly kind: OpKind
-  /** number of operands; -1: no fixed number */
+  /** operands that it needs */
   readonly arity: number
-  readonly type: TypeRule
-  /** Meaning for one element, given the operands' scalar type. Only elementwise pure ops have it. */
-  readonly js?: (scalar: Scalar) => (a: number, b: number, c: number) => number
+  readonly type: type.TypeRule
 }
 
-const wrong = (text: string): { wrong: string } => ({ wrong: text })
+/** A record whose number of operands and facts TypeScript knows exactly. */
+type Exact<K extends OpKind, N extends number, F extends OpFacts> = {
+  readonly kind: K
+  readonly arity: N
+  readonly type: type.TypeRule
+} & NoInfer<F>
 
-const same =
-  (allowed: (dtype: DType) => boolean, name: string): TypeRule =>
-  (src) => {
-    const first = src[0]
-    if (first === undefined) return wrong('needs operands')
-    for (const dtype of src) if (dtype !== first) return wrong(`operands must have one type, got ${src.join(' and ')}`)
-    return allowed(first) ? first : wrong(`works on ${name}, got ${first}`)
-  }
-const isBool = (dtype: DType): boolean => dtype !== 'void' && !isTile(dtype) && scalarOf(dtype) === 'bool'
-const anyFloat = (dtype: DType): boolean => isFloat(dtype) && !isTile(dtype)
-const isNumber = (dtype: DType): boolean => anyFloat(dtype) || isInteger(dtype)
-const floats = same(anyFloat, 'floats')
-const integers = same(isInteger, 'integers')
-const numbers = same(isNumber, 'numbers')
-const bits = same((dtype) => isInteger(dtype) || isBool(dtype), 'integers and booleans')
-
-const compareRule: TypeRule = (src) => {
-  const type = same(isNumber, 'numbers')(src, null, 'void')
-  return typeof type === 'string' ? vector('bool', widthOf(type)) : type
-}
-/** The result type is what the node states; `check` may refuse it. */
-const stated =
-  (check: (src: readonly DType[], to: DType) => string | undefined): TypeRule =>
-  (src, _arg, to) => {
-    const problem = check(src, to)
-    return problem === undefined ? to : wrong(problem)
-  }
-const packed = (dtype: DType | undefined): boolean => dtype !== undefined && isInteger(dtype)
-
-const pure = (arity: number, type: TypeRule, js?: OpRecord['js']): OpRecord =>
-  js === undefined ? { kind: 'pure', arity, type } : { kind: 'pure', arity, type, js }
-const effect = (arity: number, type: TypeRule): OpRecord => ({ kind: 'effect', arity, type })
-const statement = (arity: number, type: TypeRule = () => 'void'): OpRecord => ({ kind: 'statement', arity, type })
-const float1 = (f: (a: number) => number): OpRecord => pure(1, floats, () => f)
-const compare = (f: (a: number, b: number) => boolean): OpRecord => pure(2, compareRule, () => (a, b) => (f(a, b) ? 1 : 0))
-const isInt = (scalar: Scalar): boolean => scalar === 'i32' || scalar === 'u32'
-
-const dot4 = (signA: boolean, max: number): OpRecord => ({
+const pure = <N extends number, F extends OpFacts>(arity: N, rule: type.TypeRule, facts: F): Exact<'pure', N, F> => ({
   kind: 'pure',
-  arity: 3,
-  type: (src) =>
-    packed(src[0]) &&
-    src[0] === src[1] &&
-    src[2] !== undefined &&
-    scalarOf(src[2]) === 'i32' &&
-    widthOf(src[2]) === widthOf(src[0] as DType)
-      ? src[2]
-      : wrong(`wants two packed u32 operands and an i32 sum of one width, got ${src.join(', ')}`),
-  js: () => (a, b, sum) => {
-    for (let byte = 0; byte < 32; byte += 8) {
-      const x = signA ? (a << (24 - byte)) >> 24 : (a >>> byte) & 255
-      if (x > max) throw new RangeError(`first operand holds ${x}, wanted at most ${max}`)
-      sum += x * ((b << (24 - byte)) >> 24)
-    }
-    return sum
-  },
+  arity,
+  type: rule,
+  ...facts,
+})
+const effect = <N extends number, F extends OpFacts>(arity: N, rule: type.TypeRule, facts: F): Exact<'effect', N, F> => ({
+  kind: 'effect',
+  arity,
+  type: rule,
+  ...facts,
+})
+const statement = <N extends number, F extends OpFacts>(arity: N, facts: F): Exact<'statement', N, F> => ({
+  kind: 'statement',
+  arity,
+  type: type.fixed('void'),
+  ...facts,
 })
 
-const tiles: TypeRule = (src) =>
-  src.length === 3 && src.every((dtype) => isTile(dtype)) && src[2] === 'f32t'
-    ? 'f32t'
-    : wrong(`wants tiles and an f32 accumulator, got ${src.join(', ')}`)
-const subgroup = (rule: TypeRule): OpRecord => effect(1, rule)
-const memory: TypeRule = stated((src) => (src[0] === 'u32' ? undefined : `index must be u32, got ${src[0]}`))
+const always = (meaning: Meaning) => (): Meaning => meaning
+/** Functions of one float: those that take many steps, and those that round to whole numbers. */
+const slowFloat = (f: (a: number) => number) => pure(1, type.floats, { js: always(f), slow: true })
+const roundFloat = (f: (a: number) => number) => pure(1, type.floats, { js: always(f), exact: true })
+const compare = (f: (a: number, b: number) => 0 | 1) => pure(2, type.comparison, { js: always(f) })
+
+/** Combines the values of a subgroup's lanes; each gets the result. */
+const combine = <F extends OpFacts>(rule: type.TypeRule, facts: F) =>
+  effect(1, rule, { collective: true, uniform: 'subgroup', ...facts } as const)
+/** Gives each lane the value of another. */
+const shuffle = <F extends OpFacts>(facts: F) =>
+  effect(1, type.numbers, { arg: arg.LANE, collective: true, exact: true, ...facts } as const)
+const TILE = { collective: true, tile: true, uniform: 'subgroup' } as const
+
+const hexadecimal = (word: number): string => `0x${(word >>> 0).toString(16)}`
+/** Excludes words with bits outside of `mask`. */
+const within =
+  (mask: number, what: string, wanted: string) =>
+  () =>
+  (word: number): Excluded | undefined =>
+    (word & ~mask) === 0 ? undefined : { what, got: hexadecimal(word), wanted }
 
 export const OPS = {
   // leaves
-  const: pure(
-    0,
-    stated(() => undefined),
-  ), // arg: number or boolean
-  index: pure(0, () => 'u32'), // arg: one of INDICES
-  uniform: pure(
-    0,
-    stated(() => undefined),
-  ), // arg: name
-  local: pure(
-    0,
-    stated(() => undefined),
-  ), // arg: id of a `let` or of a loop's variable
-  table: pure(
-    1,
-    stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32')),
-  ), // arg: the constants
+  const: pure(0, type.stated(), { arg: arg.CONSTANT, exact: true }),
+  index: pure(0, type.fixed('u32'), { arg: arg.INDEX }),
+  uniform: pure(0, type.stated(), { arg: arg.UNIFORM }),
+  local: pure(0, type.stated(), { arg: arg.ID, exact: true }),
+  /** one of the constants in its argument */
+  table: pure(1, type.indexed, {
+    arg: arg.TABLE,
+    js: (_from, _to, table) => {
+      const values = arg.numbersOf(table)
+      return (index) => values[index] ?? 0
+    },
+    excludes: (table) => {
+      const { length } = arg.numbersOf(table)
+      return (index) => (index < length ? undefined : { what: 'index past the end of a table', got: index, wanted: `below ${length}` })
+    },
+  }),
 
   // arithmetic
-  neg: pure(1, numbers, () => (a) => -a),
-  abs: pure(1, numbers, () => Math.abs),
-  add: pure(2, numbers, () => (a, b) => a + b),
-  sub: pure(2, numbers, () => (a, b) => a - b),
-  mul: pure(2, numbers, (s) => (isInt(s) ? Math.imul : (a, b) => a * b)),
+  neg: pure(1, type.numbers, { js: always((a) => -a), exact: true }),
+  abs: pure(1, type.numbers, { js: always(Math.abs), exact: true }),
+  add: pure(2, type.numbers, { js: always((a, b) => a + b), commutative: true }),
+  sub: pure(2, type.numbers, { js: always((a, b) => a - b) }),
+  mul: pure(2, type.numbers, { js: (from) => (isInt(from) ? Math.imul : (a, b) => a * b), commutative: true }),
   // integer division: x/0 = x, x%0 = 0 and MIN/-1 wraps, on every target
-  div: pure(2, numbers, (s) => (isInt(s) ? (a, b) => (b === 0 ? a : Math.trunc(a / b)) : (a, b) => a / b)),
-  rem: pure(2, integers, () => (a, b) => (b === 0 ? 0 : a % b)),
+  div: pure(2, type.numbers, { js: (from) => (isInt(from) ? (a, b) => (b === 0 ? a : Math.trunc(a / b)) : (a, b) => a / b), slow: true }),
+  rem: pure(2, type.integers, { js: always((a, b) => (b === 0 ? 0 : a % b)), slow: true }),
   // min and max of a NaN may give either operand
-  min: pure(2, numbers, () => (a, b) => (b < a ? b : a)),
-  max: pure(2, numbers, () => (a, b) => (b > a ? b : a)),
-  // fused or rounded twice: the target's choice
-  fma: pure(3, floats, () => (a, b, c) => a * b + c),
-  sqrt: float1(Math.sqrt),
-  rsqrt: float1((a) => 1 / Math.sqrt(a)),
-  exp: float1(Math.exp),
-  exp2: float1((a) => 2 ** a),
-  log: float1(Math.log),
-  log2: float1(Math.log2),
-  sin: float1(Math.sin),
-  cos: float1(Math.cos),
-  tan: float1(Math.tan),
-  asin: float1(Math.asin),
-  acos: float1(Math.acos),
-  atan: float1(Math.atan),
-  tanh: float1(Math.tanh),
-  pow: pure(2, floats, () => (a, b) => a ** b),
-  floor: float1(Math.floor),
-  ceil: float1(Math.ceil),
-  trunc: float1(Math.trunc),
-  rint: float1(roundHalfEven),
+  min: pure(2, type.numbers, { js: always((a, b) => (b < a ? b : a)), exact: true }),
+  max: pure(2, type.numbers, { js: always((a, b) => (b > a ? b : a)), exact: true }),
+  // fused or rounded twice: the target's choice; here product and sum in double, rounded once
+  fma: pure(3, type.floats, { js: always((a, b, c) => a * b + c) }),
+  sqrt: slowFloat(Math.sqrt),
+  rsqrt: slowFloat((a) => 1 / Math.sqrt(a)),
+  exp: slowFloat(Math.exp),
+  exp2: slowFloat((a) => 2 ** a),
+  log: slowFloat(Math.log),
+  log2: slowFloat(Math.log2),
+  sin: slowFloat(Math.sin),
+  cos: slowFloat(Math.cos),
+  tan: slowFloat(Math.tan),
+  asin: slowFloat(Math.asin),
+  acos: slowFloat(Math.acos),
+  atan: slowFloat(Math.atan),
+  tanh: slowFloat(Math.tanh),
+  pow: pure(2, type.floats, { js: always((a, b) => a ** b), slow: true }),
+  floor: roundFloat(Math.floor),
+  ceil: roundFloat(Math.ceil),
+  trunc: roundFloat(Math.trunc),
+  rint: roundFloat(roundHalfEven),
 
   // comparisons, logic, bits; shift counts are taken modulo 32
-  lt: compare((a, b) => a < b),
-  le: compare((a, b) => a <= b),
-  gt: compare((a, b) => a > b),
-  ge: compare((a, b) => a >= b),
-  eq: compare((a, b) => a === b),
-  ne: compare((a, b) => a !== b),
-  not: pure(1, bits, (s) => (s === 'bool' ? (a) => 1 - a : (a) => ~a)),
-  and: pure(2, bits, () => (a, b) => a & b),
-  or: pure(2, bits, () => (a, b) => a | b),
-  xor: pure(2, bits, () => (a, b) => a ^ b),
-  shl: pure(2, integers, () => (a, b) => a << (b & 31)),
-  shr: pure(2, integers, (s) => (s === 'u32' ? (a, b) => a >>> (b & 31) : (a, b) => a >> (b & 31))),
-  popcount: pure(1, integers, () => countBits),
-  select: pure(
-    3,
-    (src) =>
-      src[1] !== src[2]
-        ? wrong(`branches differ: ${src[1]} and ${src[2]}`)
-        : src[0] !== undefined &&
-            src[1] !== undefined &&
-            src[1] !== 'void' &&
-            !isTile(src[1]) &&
-            isBool(src[0]) &&
-            widthOf(src[0]) === widthOf(src[1])
-          ? src[1]
-          : wrong(`condition must be bool of the branches' width, got ${src[0]}`),
-    () => (c, a, b) => (c !== 0 ? a : b),
-  ),
+  lt: compare((a, b) => (a < b ? 1 : 0)),
+  le: compare((a, b) => (a <= b ? 1 : 0)),
+  gt: compare((a, b) => (a > b ? 1 : 0)),
+  ge: compare((a, b) => (a >= b ? 1 : 0)),
+  eq: compare((a, b) => (a === b ? 1 : 0)),
+  ne: compare((a, b) => (a !== b ? 1 : 0)),
+  not: pure(1, type.bits, { js: (from) => (from === 'bool' ? (a) => 1 - a : (a) => ~a) }),
+  and: pure(2, type.bits, { js: always((a, b) => a & b), commutative: true }),
+  or: pure(2, type.bits, { js: always((a, b) => a | b), commutative: true }),
+  xor: pure(2, type.bits, { js: always((a, b) => a ^ b), commutative: true }),
+  shl: pure(2, type.integers, { js: always((a, b) => a << (b & 31)) }),
+  shr: pure(2, type.integers, { js: (from) => (from === 'u32' ? (a, b) => a >>> (b & 31) : (a, b) => a >> (b & 31)) }),
+  popcount: pure(1, type.integers, { js: always(countBits) }),
+  select: pure(3, type.selection, { js: always((condition, a, b) => (condition !== 0 ? a : b)), exact: true }),
 
   // between types; float to integer truncates and saturates, NaN gives 0
-  cast: pure(
-    1,
-    stated((src, to) => (src[0] !== undefined && widthOf(src[0]) === widthOf(to) ? undefined : `cannot cast ${src[0]} to ${to}`)),
-  ),
-  bitcast: pure(
-    1,
-    stated((src, to) =>
-      src[0] !== undefined &&
-      widthOf(src[0]) === widthOf(to) &&
-      [src[0], to].every((dtype) => ['f32', 'i32', 'u32'].includes(scalarOf(dtype)))
-        ? undefined
-        : `cannot reinterpret ${src[0]} as ${to}`,
-    ),
-  ),
+  cast: pure(1, type.conversion, { js: convert }),
+  bitcast: pure(1, type.reinterpretation, { js: reinterpret }),
 
   // vectors
-  splat: pure(
-    1,
-    stated((src, to) => (src[0] === scalarOf(to) && widthOf(to) > 1 ? undefined : `cannot splat ${src[0]} to ${to}`)),
-  ),
-  vec: pure(
-    -1,
-    stated((src, to) =>
-      src.length === widthOf(to) && src.every((dtype) => dtype === scalarOf(to))
-        ? undefined
-        : `wants ${widthOf(to)} operands of ${scalarOf(to)}, got ${src.join(', ')}`,
-    ),
-  ),
-  extract: pure(1, (src, arg) =>
-    src[0] !== undefined && typeof arg === 'number' && arg >= 0 && arg < widthOf(src[0]) && widthOf(src[0]) > 1
-      ? scalarOf(src[0])
-      : wrong(`no lane ${String(arg)} in ${src[0]}`),
-  ), // arg: lane
-  slice: pure(
-    1,
-    stated((src, to) =>
-      src[0] !== undefined && scalarOf(src[0]) === scalarOf(to) && widthOf(src[0]) > widthOf(to)
-        ? undefined
-        : `cannot take ${to} out of ${src[0]}`,
-    ),
-  ), // arg: first lane
-  join: pure(2, (src) =>
-    src[0] !== undefined && src[0] === src[1] && widthOf(src[0]) > 1 && widthOf(src[0]) < 16
-      ? vector(scalarOf(src[0]), (2 * widthOf(src[0])) as 4)
-      : wrong(`wants two vectors of one type, got ${src.join(', ')}`),
-  ),
-  hsum: pure(1, (src) =>
-    src[0] !== undefined && isNumber(src[0]) && widthOf(src[0]) > 1 ? scalarOf(src[0]) : wrong(`wants a vector, got ${src[0]}`),
-  ),
-  hmax: pure(1, (src) =>
-    src[0] !== undefined && isNumber(src[0]) && widthOf(src[0]) > 1 ? scalarOf(src[0]) : wrong(`wants a vector, got ${src[0]}`),
-  ),
+  splat: pure(1, type.splat, { moves: () => [0, 0], exact: true }),
+  vec: pure(2, type.vec, { more: Infinity, moves: (e) => [e, 0], exact: true }),
+  /** one element; the argument says which */
+  extract: pure(1, type.extraction, { arg: arg.LANE, moves: (_e, lane) => [0, lane], exact: true }),
+  /** several elements; the argument is the first */
+  slice: pure(1, type.slice, { arg: arg.LANE, moves: (e, first) => [0, first + e], exact: true }),
+  join: pure(2, type.join, { moves: (e, _arg, width) => (e < width ? [0, e] : [1, e - width]), exact: true }),
+  hsum: pure(1, type.reduction, { reduces: 'add' }),
+  hmax: pure(1, type.reduction, { reduces: 'max', exact: true }),
 
   // four bytes in a u32, lowest first; two halves in a u32
-  unpackU8: pure(1, (src) => (src[0] === 'u32' ? 'u32x4' : wrong(`wants u32, got ${src[0]}`))),
-  unpackI8: pure(1, (src) => (src[0] === 'u32' ? 'i32x4' : wrong(`wants u32, got ${src[0]}`))),
-  packI8: pure(1, (src) => (src[0] === 'i32x4' || src[0] === 'u32x4' ? 'u32' : wrong(`wants four integers, got ${src[0]}`))), // keeps the low bytes
-  unpackF16: pure(1, (src) => (src[0] === 'u32' ? 'f32x2' : wrong(`wants u32, got ${src[0]}`))),
-  packF16: pure(1, (src) => (src[0] === 'f32x2' ? 'u32' : wrong(`wants f32x2, got ${src[0]}`))),
-  /** each byte (0..15) of the operand chooses one of the 16 bytes in `arg`; higher bytes are an error */
-  lookup16: pure(1, integers),
+  unpackU8: pure(1, type.oneOf(['u32'], 'u32x4', 'u32'), { unpack: (word, e) => (word >>> (8 * e)) & 255 }),
+  unpackI8: pure(1, type.oneOf(['u32'], 'i32x4', 'u32'), { unpack: (word, e) => (word << (24 - 8 * e)) >> 24 }),
+  packI8: pure(1, type.oneOf(['i32x4', 'u32x4'], 'u32', 'four integers'), { pack: (value, e) => (value & 255) << (8 * e) }),
+  unpackF16: pure(1, type.oneOf(['u32'], 'f32x2', 'u32'), { unpack: (word, e) => decodeHalf((word >>> (16 * e)) & 0xffff) }),
+  packF16: pure(1, type.oneOf(['f32x2'], 'u32', 'f32x2'), { pack: (value, e) => encodeHalf(value) << (16 * e) }),
+  /** each byte (0..15) of the operand chooses one of the 16 bytes in the argument */
+  lookup16: pure(1, type.integers, {
+    arg: arg.BYTES,
+    js: (_from, _to, table) => {
+      const bytes = Uint8Array.from(arg.numbersOf(table))
+      return (word) => lookUp(bytes, word)
+    },
+    excludes: within(0x0f0f0f0f, 'lookup16 of a byte above 15', 'bytes from 0 to 15'),
+  }),
   /** sum + four products of bytes, per 32-bit lane: i8 x i8, u8 x i8, and u7 x i8 (first operand below 128, fastest everywhere) */
-  dotI8: dot4(true, 127),
-  dotU8I8: dot4(false, 255),
-  dotU7I8: dot4(false, 127),
+  dotI8: pure(3, type.dot, { js: always((a, b, sum) => sum + dotSigned(a, b)) }),
+  dotU8I8: pure(3, type.dot, { js: always((a, b, sum) => sum + dotUnsigned(a, b)) }),
+  dotU7I8: pure(3, type.dot, {
+    js: always((a, b, sum) => sum + dotUnsigned(a, b)),
+    excludes: within(0x7f7f7f7f, 'dotU7I8 of a byte above 127', 'bytes from 0 to 127'),
+  }),
 
-  // memory; arg: { mem, width?: elements to load or store as one vector, ahead?: a load's hint (author.ts) }
-  load: effect(1, memory),
-  store: statement(2),
-  atomic: effect(
-    2,
-    stated((src) => (src[0] === 'u32' ? undefined : 'index must be u32')),
-  ), // arg: { mem, kind: AtomicKind }
-  get: effect(
-    0,
-    stated(() => undefined),
-  ), // arg: id of a `var`
+  // memory; the first operand is the index, the second what is stored or combined
+  load: effect(1, type.indexed, { arg: arg.PLACE, access: 'read', exact: true }),
+  store: statement(2, { arg: arg.PLACE, access: 'write' }),
+  atomic: effect(2, type.indexed, { arg: arg.ATOMIC, access: 'update', uniform: 'lane' }),
+  /** what the variable `arg` holds */
+  get: effect(0, type.stated(), { arg: arg.ID, exact: true }),
 
   // subgroups; the value of the lanes that are active
-  subSum: subgroup(numbers),
-  subMax: subgroup(numbers),
-  subMin: subgroup(numbers),
-  subAny: subgroup(same((dtype) => dtype === 'bool', 'bool')),
-  subAll: subgroup(same((dtype) => dtype === 'bool', 'bool')),
-  subBroadcast: subgroup(numbers), // arg: lane
-  subShuffle: effect(2, (src) => (src[1] === 'u32' ? numbers([src[0] as DType], null, 'void') : wrong('lane must be u32'))),
-  subShuffleXor: subgroup(numbers), // arg: mask
-  subShuffleDown: subgroup(numbers), // arg: distance; lanes past the end give any value
+  subSum: combine(type.numbers, { reduces: 'add' }),
+  subMax: combine(type.numbers, { reduces: 'max', exact: true }),
+  subMin: combine(type.numbers, { reduces: 'min', exact: true }),
+  subAny: combine(type.bool, { reduces: 'or' }),
+  subAll: combine(type.bool, { reduces: 'and' }),
+  subBroadcast: shuffle({ sourceLane: (_sublane, lane) => lane, uniform: 'subgroup' }),
+  subShuffle: effect(2, type.shuffle, { sourceLane: (_sublane, _arg, lane) => lane, collective: true, uniform: 'lane', exact: true }),
+  subShuffleXor: shuffle({ sourceLane: (sublane, mask) => sublane ^ mask, uniform: 'lane' }),
+  /** lanes past the end give any value */
+  subShuffleDown: shuffle({ sourceLane: (sublane, distance) => sublane + distance, uniform: 'lane' }),
 
-  // 8x8 tiles; arg of load and store: { mem, transposed? }, operands: first index, elements per row (, tile)
-  tileFill: effect(1, (src) => (src[0] === 'f32' ? 'f32t' : src[0] === 'f16' ? 'f16t' : wrong(`wants a float, got ${src[0]}`))),
-  tileLoad: effect(
-    2,
-    stated((src) => (src[0] === 'u32' && src[1] === 'u32' ? undefined : 'index and row length must be u32')),
-  ),
-  tileStore: statement(3),
-  tileMma: effect(3, tiles), // a * b + c
+  // 8x8 tiles; operands of load and store: first index, elements per row (, tile)
+  tileFill: effect(1, type.tileFill, TILE),
+  tileLoad: effect(2, type.tilePlace, { ...TILE, arg: arg.TILE, access: 'read' }),
+  tileStore: statement(3, { ...TILE, arg: arg.TILE, access: 'write' }),
+  /** a * b + c */
+  tileMma: effect(3, type.tileProduct, TILE),
 
   // statements
-  block: statement(-1),
-  let: statement(1), // arg: { id, name }
-  var: statement(1), // arg: { id, name }
-  set: statement(1), // arg: id
-  if: statement(-1), // condition, block, optional else block
-  for: statement(4), // arg: { id, name, unroll? }; start, end, step, block
-  loop: statement(1), // runs its block until a breakIf
-  breakIf: statement(1), // leaves the innermost `loop`
-  barrier: statement(0), // arg: 'workgroup' | 'subgroup'
+  block: statement(0, { more: Infinity }),
+  let: statement(1, { arg: arg.NAME, declares: 'value' }),
+  var: statement(1, { arg: arg.NAME, declares: 'variable' }),
+  set: statement(1, { arg: arg.ID }),
+  /** condition, block, optional else block */
+  if: statement(2, { more: 1, blocks: 'branches' }),
+  /** start, end, step, block */
+  for: statement(4, { arg: arg.LOOP, declares: 'value', blocks: 'loop' }),
+  /** runs its block until a breakIf */
+  loop: statement(1, { blocks: 'loop' }),
+  /** leaves the innermost `loop` */
+  breakIf: statement(1, {}),
+  barrier: statement(0, { arg: arg.BARRIER }),
 } as const satisfies Record<string, OpRecord>
 
 export type OpName = keyof typeof OPS
-
-/** Where a lane is: `lane` and `workgroup` by axis, flat lane number, subgroup number, lane within its subgroup, grid size. */
-export const INDICES = [
-  'workgroup.x',
-  'workgroup.y',
-  'workgroup.z',
-  'grid.x',
-  'grid.y',
-  'grid.z',
-  'lane.x',
-  'lane.y',
-  'lane.z',
-  'lane',
-  'subgroup',
-  'sublane',
-] as const
-export type IndexName = (typeof INDICES)[number]
-
-export const ATOMICS = ['add', 'min', 'max', 'and', 'or', 'xor', 'exchange'] as const
-export type AtomicKind = (typeof ATOMICS)[number]
 
 export function opRecord(op: OpName): OpRecord {
   return OPS[op]
 }
 
-function roundHalfEven(a: number): number {
-  const down = Math.floor(a)
-  const rest = a - down
-  if (rest !== 0.5) return rest < 0.5 ? down : down + 1
-  return down % 2 === 0 ? down : down + 1
+/** A value that is there without computing anything: every target has these, whatever its table of spellings says. */
+export function isLeaf(op: OpName): boolean {
+  const { kind, arity } = opRecord(op)
+  return kind === 'pure' && arity === 0
 }
 
-function countBits(a: number): number {
-  let count = 0
-  for (let rest = a >>> 0; rest !== 0; rest &= rest - 1) count++
-  return count
-}
+/** The type of an op's argument, and how many operands it surely has. */
+export type ArgOf<O extends OpName> = (typeof OPS)[O] extends { readonly arg: arg.ArgKind<infer A> } ? A : null
+export type ArityOf<O extends OpName> = (typeof OPS)[O]['arity']
+
+export type { Arg, AtomicKind } from './op/arg.ts'
+export type { IndexName } from './op/position.ts'

@@ -3,10 +3,11 @@
 //
 // An operand that is large and used more than once is printed once, under a name `t1`, `t2`... where it is first used.
 
-import { registerOf, scalarOf, vector, widthOf } from '../base/dtype.ts'
+import { type DType, registerOf, scalarOf, vector, widthOf } from '../base/dtype.ts'
 import { type Kernel, type Param, memoryOf } from './kernel.ts'
-import { type Node, walk } from './node.ts'
-import { type Arg, INDICES, type OpName, opRecord } from './op.ts'
+import { type Node, type NodeOf, blocksOf, isDeclaration, valuesOf, walk } from './node.ts'
+import { type Arg, type OpName, opRecord } from './op.ts'
+import { INDICES } from './op/position.ts'
 
 /** Nodes of an expression tree above which a shared operand gets a name of its own. */
 const LARGE = 8
@@ -33,9 +34,15 @@ const INFIX: Partial<Record<OpName, readonly [level: number, text: string, boolT
   rem: [11, '%'],
 }
 
-type Field = Readonly<Record<string, number | boolean | string | undefined>>
-const fieldsOf = (arg: Arg): Field => (typeof arg === 'object' && arg !== null && !Array.isArray(arg) ? (arg as Field) : {})
 const isStatement = (node: Node): boolean => opRecord(node.op).kind === 'statement'
+const isBool = (dtype: DType): boolean => dtype !== 'void' && scalarOf(dtype) === 'bool'
+/** True for a node that only a faulty pass makes: errors must still be able to show it. */
+const isMalformed = ({ op, src, arg }: Node): boolean => {
+  const { arity, arg: kind } = opRecord(op)
+  return src.length < arity || kind?.wrong(arg) !== undefined
+}
+/** `..+4` after the index of an access to four elements. */
+const span = (width: number | undefined): string => (width === undefined ? '' : `..+${width}`)
 
 /** The whole kernel as text. */
 export function printKernel(kernel: Kernel): string {
@@ -76,7 +83,7 @@ class Printer {
     this.#kernel = kernel
     if (kernel === undefined) return
     for (const { name } of [...kernel.params, ...kernel.shared]) this.#params.add(name)
-    for (const name of [...this.#params, ...INDICES]) this.#taken.add(name)
+    for (const name of [...this.#params, ...Object.keys(INDICES)]) this.#taken.add(name)
     walk(kernel.body, (node) => {
       for (const child of node.src) this.#uses.set(child, (this.#uses.get(child) ?? 0) + 1)
       this.#sizes.set(
@@ -93,9 +100,9 @@ class Printer {
   /** In the order of the text, so that names do not depend on the ids or on how the nodes were made. */
   #nameLocals(block: Node): void {
     for (const node of block.src) {
-      const { id, name } = fieldsOf(node.arg)
-      if (typeof id === 'number' && !this.#names.has(id)) this.#names.set(id, this.#unique(String(name ?? 'x')))
-      for (const child of node.src) if (child.op === 'block') this.#nameLocals(child)
+      if (isDeclaration(node) && !isMalformed(node) && !this.#names.has(node.arg.id))
+        this.#names.set(node.arg.id, this.#unique(node.arg.name))
+      for (const inner of blocksOf(node)) this.#nameLocals(inner)
     }
   }
 
@@ -122,54 +129,62 @@ class Printer {
   }
 
   #statement(node: Node, indent: string): void {
-    const inner = `${indent}  `
-    const [a, b, c] = node.src.map((child) => (child.op === 'block' ? '' : this.#line(child, indent)))
+    const [a, b, c] = valuesOf(node).map((child) => this.#line(child, indent))
     const add = (text: string): void => {
       this.lines.push(indent + text)
     }
-    const { id, name, unroll, mem, width, transposed } = fieldsOf(node.arg)
-    const local = (number: unknown): string => this.#names.get(number as number) ?? `${String(name ?? '')}%${String(number)}`
-    const nest = (child: Node | undefined): void => {
-      if (this.#depth === Infinity && child?.op === 'block') this.block(child, inner)
-      else this.lines.push(`${inner}…`)
-    }
+    if (isMalformed(node)) return add(this.#plain(node))
     switch (node.op) {
       case 'let':
       case 'var':
-        return add(`${node.op} ${local(id)}: ${node.src[0]?.dtype ?? 'void'} = ${a}`)
+        return add(`${node.op} ${this.#name(node.arg.id, node.arg.name)}: ${node.src[0].dtype} = ${a}`)
       case 'set':
-        return add(`${local(node.arg)} = ${a}`)
+        return add(`${this.#name(node.arg)} = ${a}`)
       case 'store':
-        return add(`${String(mem)}[${a}${width === undefined ? '' : `..+${String(width)}`}] = ${b}`)
+        return add(`${node.arg.mem}[${a}${span(node.arg.width)}] = ${b}`)
       case 'tileStore':
-        return add(`${String(mem)}.tile(${a}, ${b}${transposed === true ? ', transposed' : ''}) = ${c}`)
+        return add(`${node.arg.mem}.tile(${a}, ${b}${node.arg.transposed === true ? ', transposed' : ''}) = ${c}`)
       case 'breakIf':
         return add(`break if ${a}`)
       case 'barrier':
-        return add(`barrier ${String(node.arg)}`)
+        return add(`barrier ${node.arg}`)
       case 'if':
         add(`if (${a}) {`)
-        nest(node.src[1])
-        if (node.src.length > 2) {
+        this.#nest(node.src[1], indent)
+        if (node.src[2] !== undefined) {
           add('} else {')
-          nest(node.src[2])
+          this.#nest(node.src[2], indent)
         }
         return add('}')
-      case 'for':
-        add(`for ${local(id)} = ${a}..${b} step ${c}${unroll === undefined ? '' : ` unroll ${String(unroll)}`} {`)
-        nest(node.src[3])
+      case 'for': {
+        const { id, name, unroll } = node.arg
+        add(`for ${this.#name(id, name)} = ${a}..${b} step ${c}${unroll === undefined ? '' : ` unroll ${unroll}`} {`)
+        this.#nest(node.src[3], indent)
         return add('}')
+      }
       case 'loop':
         add('loop {')
-        nest(node.src[0])
+        this.#nest(node.src[0], indent)
         return add('}')
       case 'block':
         add('{')
-        nest(node)
+        this.#nest(node, indent)
         return add('}')
       default:
-        return add(`${node.op}(${node.src.map((child) => this.#line(child, indent)).join(', ')})`)
+        return add(this.#plain(node))
     }
+  }
+
+  /** The statements of a block inside another; `…` where brevity is wanted, or where no block stands. */
+  #nest(block: Node, indent: string): void {
+    const inner = `${indent}  `
+    if (this.#depth === Infinity && block.op === 'block') this.block(block, inner)
+    else this.lines.push(`${inner}…`)
+  }
+
+  /** What an id is called; one that nothing declares keeps its number. */
+  #name(id: number, hint = ''): string {
+    return this.#names.get(id) ?? `${hint}%${id}`
   }
 
   /** An operand of a statement; what it shares with others is printed before it. */
@@ -207,27 +222,26 @@ class Printer {
       return child === undefined ? '?' : this.#expression(child, level)
     }
     const all = (): string => src.map((_, index) => at(index)).join(', ')
+    if (isMalformed(node)) return [this.#plain(node), ATOM]
     const infix = INFIX[op]
-    if (infix !== undefined && src.length === 2) {
-      const [level, text, boolText] = infix
-      const isBool = boolText !== undefined && dtype.startsWith('bool')
-      return [`${at(0, level)} ${isBool ? boolText : text} ${at(1, level + 1)}`, level]
+    if (infix !== undefined) {
+      const [level, text, boolText = text] = infix
+      return [`${at(0, level)} ${isBool(dtype) ? boolText : text} ${at(1, level + 1)}`, level]
     }
-    const { mem, width, ahead, transposed, kind } = fieldsOf(arg)
     switch (op) {
       case 'const':
         return printConst(dtype, arg)
       case 'index':
-        return [this.#params.has(String(arg)) ? `index.${String(arg)}` : String(arg), ATOM]
+        return [this.#params.has(arg) ? `index.${arg}` : arg, ATOM]
       case 'uniform':
-        return [String(arg), ATOM]
+        return [arg, ATOM]
       case 'local':
       case 'get':
-        return [this.#names.get(arg as number) ?? `%${String(arg)}`, ATOM]
+        return [this.#name(arg), ATOM]
       case 'neg':
         return [`-${at(0, UNARY + 1)}`, UNARY]
       case 'not':
-        return [`${dtype.startsWith('bool') ? '!' : '~'}${at(0, UNARY)}`, UNARY]
+        return [`${isBool(dtype) ? '!' : '~'}${at(0, UNARY)}`, UNARY]
       case 'select':
         return [`${at(0, 2)} ? ${at(1, 2)} : ${at(2, 1)}`, 1]
       case 'cast':
@@ -238,40 +252,45 @@ class Printer {
       case 'splat':
         return [`splat${widthOf(dtype)}(${all()})`, ATOM]
       case 'extract':
-        return [`${at(0, ATOM)}[${String(arg)}]`, ATOM]
+        return [`${at(0, ATOM)}[${arg}]`, ATOM]
       case 'slice':
-        return [`${at(0, ATOM)}[${String(arg)}..+${widthOf(dtype)}]`, ATOM]
+        return [`${at(0, ATOM)}[${arg}${span(widthOf(dtype))}]`, ATOM]
       case 'table':
-        return [`${dtype}[${(arg as readonly number[]).join(', ')}][${all()}]`, ATOM]
+        return [`${dtype}[${arg.join(', ')}][${all()}]`, ATOM]
       case 'lookup16':
-        return [`lookup16([${(arg as readonly number[]).join(', ')}], ${all()})`, ATOM]
-      case 'load':
-        return [
-          `${String(mem)}[${all()}${width === undefined ? '' : `..+${String(width)}`}${ahead === undefined ? '' : `, ahead ${String(ahead)}`}]${this.#odd(node)}`,
-          ATOM,
-        ]
+        return [`lookup16([${arg.join(', ')}], ${all()})`, ATOM]
+      case 'load': {
+        const ahead = arg.ahead === undefined ? '' : `, ahead ${arg.ahead}`
+        return [`${arg.mem}[${all()}${span(arg.width)}${ahead}]${this.#odd(node)}`, ATOM]
+      }
       case 'tileLoad':
-        return [`${String(mem)}.tile(${all()}${transposed === true ? ', transposed' : ''})${this.#odd(node)}`, ATOM]
+        return [`${arg.mem}.tile(${all()}${arg.transposed === true ? ', transposed' : ''})${this.#odd(node)}`, ATOM]
       case 'atomic':
-        return [`atomic ${String(kind)} ${String(mem)}[${at(0)}], ${at(1)}`, 1]
+        return [`atomic ${arg.kind} ${arg.mem}[${at(0)}], ${at(1)}`, 1]
       default:
-        return [`${op}(${all()}${arg === null ? '' : `, ${JSON.stringify(arg)}`})`, ATOM]
+        return [this.#plain(node), ATOM]
     }
   }
 
+  /** `op(operands, argument)` */
+  #plain({ op, src, arg }: Node): string {
+    const parts = src.map((child) => (child.op === 'block' ? '{…}' : this.#expression(child)))
+    return `${op}(${[...parts, ...(arg === null ? [] : [JSON.stringify(arg)])].join(', ')})`
+  }
+
   /** The type of a load that is not the natural one of its memory (f16 memory read as f32). */
-  #odd(node: Node): string {
-    const { mem, width } = fieldsOf(node.arg)
-    const memory = this.#kernel === undefined ? undefined : memoryOf(this.#kernel, String(mem))
+  #odd(node: NodeOf<'load' | 'tileLoad'>): string {
+    const memory = this.#kernel === undefined ? undefined : memoryOf(this.#kernel, node.arg.mem)
     if (memory === undefined) return ''
     const element = registerOf(memory.storage)
-    const natural = node.op === 'tileLoad' ? `${memory.storage}t` : width === undefined ? element : vector(scalarOf(element), width as 2)
+    const width = node.op === 'load' ? node.arg.width : undefined
+    const natural = node.op === 'tileLoad' ? `${memory.storage}t` : width === undefined ? element : vector(scalarOf(element), width)
     return node.dtype === natural ? '' : `:${node.dtype}`
   }
 }
 
 /** `2` is u32, `2i` i32, `2.0` f32, `2.0h` f16. */
-function printConst(dtype: string, arg: Arg): readonly [string, number] {
+function printConst(dtype: DType, arg: Arg): readonly [string, number] {
   if (dtype === 'bool') return [arg === true || arg === 1 ? 'true' : 'false', ATOM]
   const value = Number(arg)
   const isFloat = dtype === 'f32' || dtype === 'f16'

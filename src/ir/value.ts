@@ -1,11 +1,11 @@
 // A typed value while a kernel is being written: one node plus the operations TypeScript lets an author call on it.
 // `D` is its dtype; `U` says what TypeScript can know about uniformity: 'uniform' if all lanes of a workgroup certainly hold
-// the same value, the union with 'lane' otherwise. Mixing dtypes does not compile.
+// the same value, the union with 'lane' otherwise. Mixing dtypes does not compile. Nodes are made by the builder (build.ts).
 
-import { type DType, type Scalar, type Vector, type Width, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
-import { IngotError } from '../base/error.ts'
-import type { Interner, Node } from './node.ts'
-import { type Arg, type OpName, opRecord } from './op.ts'
+import { type DType, type Scalar, type Vector, type Width, scalarOf, vector, widthOf } from '../base/dtype.ts'
+import type { Builder } from './build.ts'
+import type { Node } from './node.ts'
+import type { Arg, OpName } from './op.ts'
 
 export type Uniformity = 'uniform' | 'lane'
 export type ScalarOf<D extends DType> = D extends Vector<infer S> ? S : D
@@ -13,23 +13,19 @@ export type WidthOf<D extends DType> = D extends `${string}x${infer W extends Wi
 export type WithScalar<D extends DType, S extends Scalar> = D extends Vector ? Vector<S, WidthOf<D> & Width> : S
 /** What an operation with a `D` accepts: the same type, its scalar (spread over the lanes), or a plain number. */
 export type Operand<D extends DType, V extends Uniformity = Uniformity> = Value<D, V> | Value<ScalarOf<D>, V> | number
-type Float = 'f32' | 'f16'
-
-/** Where values are made. The builder of author.ts is one; decompositions bring a smaller one. */
-export interface Maker {
-  readonly interner: Interner
-  /** the name errors carry */
-  readonly kernel: string
-}
+/** A vector of whatever width the target has: what CPU kernels are written with. That widths agree is checked as they are written. */
+export type VectorOf<S extends Scalar> = Value<Vector<S>>
+/** One element or a vector of them, for formulas that do not care. */
+export type Elements<S extends Scalar> = Value<S | Vector<S>>
 
 export class Value<D extends DType, U extends Uniformity = Uniformity> {
-  readonly maker: Maker
+  readonly builder: Builder
   readonly node: Node
   /** carries `D` and `U` for TypeScript; has no value */
   declare readonly type: [D, U]
 
-  constructor(maker: Maker, node: Node) {
-    this.maker = maker
+  constructor(builder: Builder, node: Node) {
+    this.builder = builder
     this.node = node
   }
 
@@ -38,11 +34,20 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   }
 
   #one<R extends DType = D>(op: OpName, arg: Arg = null, dtype: DType = 'void'): Value<R, U> {
-    return make(this.maker, op, [this.node], arg, dtype)
+    return this.#all(op, [this.node], arg, dtype)
   }
 
   #two<R extends DType, V extends Uniformity>(op: OpName, other: Operand<D, V>): Value<R, U | V> {
-    return make(this.maker, op, [this.node, lift(this.maker, other, this.node.dtype)])
+    return this.#all(op, [this.node, this.#lift(other, this.node.dtype)])
+  }
+
+  #all<R extends DType, V extends Uniformity>(op: OpName, src: readonly Node[], arg: Arg = null, dtype: DType = 'void'): Value<R, V> {
+    return new Value(this.builder, this.builder.apply(op, src, arg, dtype))
+  }
+
+  /** Another operand as a node of `dtype`. */
+  #lift(operand: Value<DType> | number, dtype: DType): Node {
+    return this.builder.lift(typeof operand === 'number' ? operand : operand.node, dtype)
   }
 
   add<V extends Uniformity = 'uniform'>(other: Operand<D, V>): Value<D, U | V> {
@@ -176,8 +181,8 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
     factor: Operand<D, V>,
     addend: Operand<D, W>,
   ): Value<D, U | V | W> {
-    const { maker, node } = this
-    return make(maker, 'fma', [node, lift(maker, factor, node.dtype), lift(maker, addend, node.dtype)])
+    const { dtype } = this.node
+    return this.#all('fma', [this.node, this.#lift(factor, dtype), this.#lift(addend, dtype)])
   }
 
   clamp<V extends Uniformity = 'uniform'>(low: Operand<D, V>, high: Operand<D, V>): Value<D, U | V> {
@@ -186,27 +191,30 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
 
   /** On a condition: `a` where true, `b` where false. */
   select<E extends DType, V extends Uniformity, W extends Uniformity = 'uniform'>(a: Value<E, V>, b: Operand<E, W>): Value<E, U | V | W> {
-    const width = widthOf(a.node.dtype)
-    const condition =
-      width > 1 && widthOf(this.node.dtype) === 1 ? make(this.maker, 'splat', [this.node], null, vector('bool', width)) : this
-    return make(this.maker, 'select', [condition.node, a.node, lift(this.maker, b, a.node.dtype)])
+    const { dtype } = a.node
+    return this.#all('select', [this.#lift(this, vector('bool', widthOf(dtype))), a.node, this.#lift(b, dtype)])
   }
 
   /** Conversion of the value: to f32, i32... of the same width. Float to integer truncates and saturates. */
   to<S extends Scalar>(scalar: S): Value<WithScalar<D, S>, U> {
     const to = vector(scalar, widthOf(this.node.dtype))
-    return to === this.node.dtype ? new Value(this.maker, this.node) : this.#one('cast', null, to)
+    return to === this.node.dtype ? new Value(this.builder, this.node) : this.#one('cast', null, to)
   }
 
   /** The same bits as another 32-bit type. */
   as<S extends 'f32' | 'i32' | 'u32'>(scalar: S): Value<WithScalar<D, S>, U> {
     const to = vector(scalar, widthOf(this.node.dtype))
-    return to === this.node.dtype ? new Value(this.maker, this.node) : this.#one('bitcast', null, to)
+    return to === this.node.dtype ? new Value(this.builder, this.node) : this.#one('bitcast', null, to)
   }
 
   /** All lanes of a vector from one scalar. */
   splat<W extends Width>(this: Value<Scalar & D, U>, width: W): Value<Vector<D & Scalar, W>, U> {
-    return make(this.maker, 'splat', [this.node], null, vector(scalarOf(this.node.dtype), width))
+    return this.#one('splat', null, vector(scalarOf(this.node.dtype), width))
+  }
+
+  /** This scalar as the type of `other`: in every lane, if that is a vector. */
+  like<E extends DType, V extends Uniformity>(other: Value<E, V>): Value<E, U> {
+    return new Value(this.builder, this.#lift(this, other.node.dtype))
   }
 
   /** One element of a vector. */
@@ -221,7 +229,7 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
 
   /** This vector followed by another of the same type. */
   join<V extends Uniformity, R extends DType = DType>(other: Value<D, V>): Value<R, U | V> {
-    return make(this.maker, 'join', [this.node, other.node])
+    return this.#all('join', [this.node, other.node])
   }
 
   /** Sum of a vector's elements. */
@@ -234,19 +242,19 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   }
 
   unpackU8(this: Value<'u32', U>): Value<'u32x4', U> {
-    return make(this.maker, 'unpackU8', [this.node])
+    return this.#one('unpackU8')
   }
   unpackI8(this: Value<'u32', U>): Value<'i32x4', U> {
-    return make(this.maker, 'unpackI8', [this.node])
+    return this.#one('unpackI8')
   }
   unpackF16(this: Value<'u32', U>): Value<'f32x2', U> {
-    return make(this.maker, 'unpackF16', [this.node])
+    return this.#one('unpackF16')
   }
   packI8(this: Value<'i32x4', U> | Value<'u32x4', U>): Value<'u32', U> {
-    return make(this.maker, 'packI8', [this.node])
+    return this.#one('packI8')
   }
   packF16(this: Value<'f32x2', U>): Value<'u32', U> {
-    return make(this.maker, 'packF16', [this.node])
+    return this.#one('packF16')
   }
   /** Each byte (0..15) replaced by an entry of a table of 16 bytes. */
   lookup16(table: readonly number[]): Value<D, U> {
@@ -255,65 +263,14 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
 
   /** sum + four signed products per 32-bit lane. */
   dotI8<S extends DType, V extends Uniformity, W extends Uniformity>(other: Value<D, V>, sum: Value<S, W>): Value<S, U | V | W> {
-    return make(this.maker, 'dotI8', [this.node, other.node, sum.node])
+    return this.#all('dotI8', [this.node, other.node, sum.node])
   }
   /** sum + four products per lane, this unsigned, other signed. */
   dotU8I8<S extends DType, V extends Uniformity, W extends Uniformity>(other: Value<D, V>, sum: Value<S, W>): Value<S, U | V | W> {
-    return make(this.maker, 'dotU8I8', [this.node, other.node, sum.node])
+    return this.#all('dotU8I8', [this.node, other.node, sum.node])
   }
   /** sum + four products per lane, this below 128, other signed: the fastest on every target. */
   dotU7I8<S extends DType, V extends Uniformity, W extends Uniformity>(other: Value<D, V>, sum: Value<S, W>): Value<S, U | V | W> {
-    return make(this.maker, 'dotU7I8', [this.node, other.node, sum.node])
+    return this.#all('dotU7I8', [this.node, other.node, sum.node])
   }
 }
-
-/** Makes a pure node after checking its type rule. `dtype` is needed only where the rule wants a stated result. */
-export function make<D extends DType, U extends Uniformity>(
-  maker: Maker,
-  op: OpName,
-  src: readonly Node[],
-  arg: Arg = null,
-  dtype: DType = 'void',
-): Value<D, U> {
-  return new Value(maker, makeNode(maker, op, src, arg, dtype))
-}
-
-export function makeNode(maker: Maker, op: OpName, src: readonly Node[], arg: Arg = null, dtype: DType = 'void'): Node {
-  const type = opRecord(op).type(
-    src.map((node) => node.dtype),
-    arg,
-    dtype,
-  )
-  if (typeof type !== 'string') {
-    throw new IngotError('bad-kernel', type.wrong, { op: `${maker.kernel}: ${op}`, hint: 'convert with .to() or .as()' })
-  }
-  return maker.interner.make(op, type, src, arg)
-}
-
-/** A number or a scalar as a node of `dtype`. */
-export function lift(maker: Maker, operand: Value<DType> | number, dtype: DType): Node {
-  if (typeof operand !== 'number') {
-    const { node } = operand
-    if (node.dtype === dtype || widthOf(dtype) === 1 || node.dtype !== scalarOf(dtype)) return node
-    return maker.interner.make('splat', dtype, [node])
-  }
-  return constant(maker, operand, dtype)
-}
-
-export function constant(maker: Maker, value: number | boolean, dtype: DType): Node {
-  if (dtype === 'void' || isTile(dtype)) throw new IngotError('bad-kernel', `no constant of type ${dtype}`, { op: maker.kernel })
-  const scalar = scalarOf(dtype)
-  const fits =
-    scalar === 'f32' ||
-    scalar === 'f16' ||
-    (Number.isInteger(Number(value)) &&
-      Number(value) >= (scalar === 'i32' ? -(2 ** 31) : 0) &&
-      Number(value) < (scalar === 'i32' ? 2 ** 31 : 2 ** 32))
-  if (!fits) {
-    throw new IngotError('bad-kernel', 'constant does not fit its type', { op: maker.kernel, got: value, wanted: scalar })
-  }
-  const node = maker.interner.make('const', scalar, [], scalar === 'f32' ? Math.fround(Number(value)) : value)
-  return widthOf(dtype) === 1 ? node : maker.interner.make('splat', dtype, [node])
-}
-
-export type FloatValue = Value<Float>

@@ -1,46 +1,45 @@
-// The kernel library by name, one line each: what tools list and the conformance suite runs.
+// The kernel families by name, one line each: what plans, tools and the conformance suite know of.
 
-import { attention } from './attention.ts'
-import { advance, cacheWrite } from './cache.ts'
-import { copy, fill } from './copy.ts'
-import { dequantize } from './dequantize.ts'
-import { gather } from './gather.ts'
-import { iota } from './iota.ts'
-import { map } from './map.ts'
-import { matmul } from './matmul.ts'
-import { matvec } from './matvec.ts'
-import { norm } from './norm.ts'
-import { quantize8 } from './quantize8.ts'
-import type { KernelRecord } from './record.ts'
-import { reduce } from './reduce.ts'
-import { rope } from './rope.ts'
-import { argmax, topk } from './select.ts'
-import { softmax } from './softmax.ts'
+import { attention } from './attention/attention.ts'
+import { advance, cacheWrite } from './attention/cache.ts'
+import { rope } from './attention/rope.ts'
+import type { Family } from './family.ts'
+import { dequantize } from './linear/dequantize.ts'
+import { linear } from './linear/linear.ts'
+import { packedLinear } from './linear/packed-linear.ts'
+import { quantize8 } from './linear/quantize8.ts'
+import { repack } from './linear/repack.ts'
+import { map } from './map/map.ts'
+import { copy, fill } from './move/copy.ts'
+import { gather } from './move/gather.ts'
+import { iota } from './move/iota.ts'
+import { norm } from './reduce/norm.ts'
+import { reduce } from './reduce/reduce.ts'
+import { softmax } from './reduce/softmax.ts'
+import { argmax } from './select/argmax.ts'
+import { draw } from './select/draw.ts'
+import { topk } from './select/topk.ts'
 
-export const KERNELS = {
+/** In the order that `ingot kernel --list` shows them. */
+export const FAMILIES: readonly Family[] = [
+  linear,
+  packedLinear,
+  quantize8,
+  repack,
+  dequantize,
+  attention,
+  cacheWrite,
+  advance,
+  rope,
   map,
   reduce,
   softmax,
   norm,
-  rope,
-  gather,
-  dequantize,
-  matvec,
-  matmul,
-  attention,
-  cacheWrite,
-  advance,
   argmax,
   topk,
+  draw,
+  gather,
   copy,
   fill,
   iota,
-  quantize8,
-} as const
-
-export type KernelName = keyof typeof KERNELS
-
-/** All entries alike, for tools that treat parameters as data. */
-export function kernelRecords(): readonly KernelRecord[] {
-  return Object.values(KERNELS) as unknown as readonly KernelRecord[]
-}
+]

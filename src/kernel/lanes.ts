@@ -2,70 +2,88 @@
 // spreading any number of workgroups over a grid whose axes are limited. Knows no mathematics of the kernels that use it.
 
 import type { Caps } from '../base/caps.ts'
-import type { LaneScope, Scope, Shared } from '../ir/author.ts'
+import type { LaneScope, Scope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 
 export type Combine = 'sum' | 'max' | 'min' | 'prod'
 type Combined = 'f32' | 'i32' | 'u32'
 export type Combiner = <D extends Combined>(how: Combine, value: Value<D>) => Value<D>
 
+/** The lanes that work together, and the size of the subgroups that they fall into; 0 if they do not. One lane is a CPU's. */
+export interface Team {
+  readonly lanes: number
+  readonly subgroup: number
+}
+
+/** A team of this size on a device. */
+export function teamOf({ subgroup }: Caps, lanes: number): Team {
+  return { lanes, subgroup: subgroup > 1 && lanes > 1 && lanes % subgroup === 0 ? subgroup : 0 }
+}
+
+/** A team for a row of `length` elements: enough lanes to share the work, a power of two, no more than `most`. */
+export function teamFor(caps: Caps, length: number, most = 256): Team {
+  return teamOf(caps, lanesFor(caps, length, most))
+}
+
 /** More partial results than this are combined in a loop instead of one long expression. */
 const UNROLLED = 8
+
+/** Shared memory of one type. */
+interface Cells<D extends Combined> {
+  at(index: Value<'u32'> | number): Value<D>
+  set(index: Value<'u32'>, value: Value<D>): void
+}
 
 /**
  * One combiner per kernel: it owns the shared memory that all its calls reuse. Through subgroups where there are any,
  * otherwise by halving in shared memory. Every lane gets the result. Contains barriers: call it where all lanes pass.
  */
-export function combineLanes(k: Scope, caps: Caps, lanes: number): Combiner {
+export function combineLanes(k: Scope, { lanes, subgroup }: Team): Combiner {
   if (lanes === 1) return (_how, value) => value
-  const subgroup = caps.subgroup > 1 && lanes % caps.subgroup === 0 ? caps.subgroup : 0
   const groups = subgroup > 0 ? lanes / subgroup : lanes
-  const memories = new Map<Combined, Shared<Combined>>()
-  const memoryFor = <D extends Combined>(dtype: D): Shared<D> => {
-    let memory = memories.get(dtype)
-    if (memory === undefined) {
-      memory = k.shared(`lanes${dtype.toUpperCase()}`, dtype as Combined, groups)
-      memories.set(dtype, memory)
-    }
-    return memory as unknown as Shared<D>
+  const memories = new Map<string, Cells<Combined>>()
+  const memoryFor = <D extends Combined>(dtype: D): Cells<D> => {
+    const known = memories.get(dtype)
+    const memory = known ?? k.shared<Combined>(`lanes${dtype.toUpperCase()}`, dtype, groups)
+    if (known === undefined) memories.set(dtype, memory)
+    return memory as Cells<D>
   }
   if (subgroup > 0) {
     return (how, value) => {
       const mine = combineSubgroup(k, subgroup, how, value)
       if (groups === 1) return mine
       const partial = memoryFor(value.dtype)
-      k.when(k.sublane.eq(0), () => partial.set(k.subgroupId, mine as never))
+      k.when(k.sublane.eq(0), () => partial.set(k.subgroupId, mine))
       k.barrier()
       const result = k.let(how, combineAll(k, partial, groups, how))
       k.barrier() // the next call writes `partial` again
-      return result as never
+      return result
     }
   }
   return (how, value) => {
     const partial = memoryFor(value.dtype)
-    partial.set(k.lane, value as never)
+    partial.set(k.lane, value)
     for (let half = lanes / 2; half >= 1; half /= 2) {
       k.barrier()
-      k.when(k.lane.lt(half), () => partial.set(k.lane, two(how, partial.at(k.lane), partial.at(k.lane.add(half))) as never))
+      k.when(k.lane.lt(half), () => partial.set(k.lane, two(how, partial.at(k.lane), partial.at(k.lane.add(half)))))
     }
     k.barrier()
     const result = k.let(how, partial.at(0))
     k.barrier()
-    return result as never
+    return result
   }
 }
 
-function two(how: Combine, a: Value<Combined>, b: Value<Combined>): Value<Combined> {
-  const other = b as never
+function two<D extends Combined>(how: Combine, a: Value<D>, b: Value<D>): Value<D> {
   switch (how) {
     case 'sum':
-      return a.add(other)
+      return a.add(b)
     case 'max':
-      return a.max(other)
+      return a.max(b)
     case 'min':
-      return a.min(other)
+      return a.min(b)
     case 'prod':
-      return a.mul(other)
+      return a.mul(b)
   }
 }
 
@@ -79,35 +97,29 @@ function combineSubgroup<D extends Combined>(k: LaneScope, subgroup: number, how
       return k.subMin(value)
     case 'prod': {
       // no target has it as one operation
-      let product: Value<Combined> = value as never
+      let product = value
       for (let mask = 1; mask < subgroup; mask *= 2) product = two('prod', product, k.subShuffleXor(product, mask))
-      return product as never
+      return product
     }
   }
 }
 
-function combineAll(k: LaneScope, partial: Shared<Combined>, groups: number, how: Combine): Value<Combined> {
+function combineAll<D extends Combined>(k: LaneScope, partial: Cells<D>, groups: number, how: Combine): Value<D> {
   if (groups > UNROLLED) {
     const total = k.var('total', partial.at(0))
     k.for({ name: 'group', from: 1, to: groups }, (group) => total.set(two(how, total.get(), partial.at(group))))
     return total.get()
   }
-  let total: Value<Combined> = partial.at(0)
+  let total = partial.at(0)
   for (let group = 1; group < groups; group++) total = two(how, total, partial.at(group))
   return total
 }
 
-/** Lanes for a row of `length` elements: enough to share the work, a power of two, no more than `most`. */
-export function lanesFor(caps: Caps, length: number, most = 256): number {
+function lanesFor(caps: Caps, length: number, most: number): number {
   if (caps.lanes === 1) return 1
   let lanes = Math.max(caps.subgroup, 32)
   while (lanes < length / 4 && lanes < most && lanes < caps.lanes) lanes *= 2
   return Math.min(lanes, caps.lanes)
-}
-
-/** The `subgroup` of a kernel with this many lanes, to be spread into its spec. */
-export function subgroupOf(caps: Caps, lanes: number): { subgroup?: number } {
-  return caps.subgroup > 1 && lanes > 1 && lanes % caps.subgroup === 0 ? { subgroup: caps.subgroup } : {}
 }
 
 /** A grid of at least `groups` workgroups along x and y; the kernel counts them with `flatGroup` and ignores the surplus. */

@@ -3,6 +3,8 @@
 //
 // Invariant: `sorted` lists run from the highest logit down, equal logits by rising id; filters keep the order.
 
+/* oxlint-disable typescript/no-non-null-assertion -- indices run over the arrays that they read, or are positions in them */
+
 export interface Candidates {
   readonly ids: Int32Array
   readonly logits: Float32Array
@@ -10,8 +12,8 @@ export interface Candidates {
 
 /** Up to here a heap of k beats a native sort of all. */
 const SMALL_K = 1024
-/** A sort key is the logit's bits, turned so that higher comes first, times this, plus the id: exact in a double. */
-export const IDS = 2 ** 21
+/** Ids lie below this. A sort key is the logit's bits, turned so that higher comes first, times this, plus the id: exact in a double. */
+export const ID_LIMIT = 2 ** 21
 
 /** The k highest logits, sorted; ties go to the lower id. */
 export function selectTop(logits: Float32Array, k: number): Candidates {
@@ -27,14 +29,14 @@ export function sortCandidates({ ids, logits }: Candidates, k = ids.length): Can
   for (let i = 0; i < keys.length; i++) {
     values[i] = logits[i]! + 0 // -0 and 0 are equal logits
     const turned = bits[i]! >= 0x80000000 ? bits[i]! : 0x7fffffff - bits[i]!
-    keys[i] = turned * IDS + ids[i]!
+    keys[i] = turned * ID_LIMIT + ids[i]!
   }
   keys.sort()
   const count = Math.min(k, keys.length)
   const sorted = new Int32Array(count)
   for (let i = 0; i < count; i++) {
-    const turned = Math.floor(keys[i]! / IDS)
-    sorted[i] = keys[i]! - turned * IDS
+    const turned = Math.floor(keys[i]! / ID_LIMIT)
+    sorted[i] = keys[i]! - turned * ID_LIMIT
     bits[i] = turned >= 0x80000000 ? turned : 0x7fffffff - turned
   }
   return { ids: sorted, logits: values.slice(0, count) }
@@ -69,7 +71,7 @@ export function keepTopP(sorted: Candidates, p: number): Candidates {
   let sum = 0
   let kept = 0
   while (kept < probabilities.length && (kept === 0 || sum < p)) sum += probabilities[kept++]!
-  return first(sorted, kept)
+  return takeFirst(sorted, kept)
 }
 
 /** The same from the logits of a whole vocabulary; sorts all of it only where a few do not reach p. */
@@ -80,7 +82,7 @@ export function selectTopP(logits: Float32Array, p: number): Candidates {
     let sum = 0
     for (let i = 0; i < top.ids.length; i++) {
       sum += probabilities[top.ids[i]!]!
-      if (sum >= p) return first(top, i + 1)
+      if (sum >= p) return takeFirst(top, i + 1)
     }
     if (k >= logits.length) return top
   }
@@ -103,23 +105,40 @@ export function keepTypical(candidates: Candidates, p: number): Candidates {
   const surprise = probabilities.map((probability) => -Math.log(probability))
   const entropy = probabilities.reduce((sum, each, i) => (each > 0 ? sum + each * surprise[i]! : sum), 0)
   const strangeness = surprise.map((each) => Math.abs(each - entropy))
-  const order = Uint32Array.from(strangeness, (_, i) => i)
-  order.sort((a, b) => (strangeness[a] === strangeness[b] ? a - b : strangeness[a]! - strangeness[b]!))
+  const typicalFirst = Uint32Array.from(strangeness, (_, i) => i)
+  typicalFirst.sort((a, b) => (strangeness[a] === strangeness[b] ? a - b : strangeness[a]! - strangeness[b]!))
   let sum = 0
   let kept = 0
-  while (kept < order.length && (kept === 0 || sum < p)) sum += probabilities[order[kept++]!]!
-  return sortCandidates(pick(candidates, order.subarray(0, kept)))
+  while (kept < typicalFirst.length && (kept === 0 || sum < p)) sum += probabilities[typicalFirst[kept++]!]!
+  return sortCandidates(pick(candidates, typicalFirst.subarray(0, kept)))
 }
 
-function first({ ids, logits }: Candidates, count: number): Candidates {
+/** The id of one of the candidates, by their probabilities: the one at which their running sum passes `share`, from 0 to 1. */
+export function drawCandidate({ ids, logits }: Candidates, temperature: number, share: number): number {
+  const probabilities = softmax(logits, temperature)
+  let left = share
+  for (let i = 0; i < probabilities.length; i++) {
+    left -= probabilities[i]!
+    if (left < 0) return ids[i]!
+  }
+  // rounding: the probabilities summed to a hair below the share
+  return ids[probabilities.findLastIndex((each) => each > 0)]!
+}
+
+/** The id of the highest logit, the lowest among equals; at least one candidate must be there. */
+export function findBestId(candidates: Candidates): number {
+  return sortCandidates(candidates, 1).ids[0]!
+}
+
+function takeFirst({ ids, logits }: Candidates, count: number): Candidates {
   return { ids: ids.subarray(0, count), logits: logits.subarray(0, count) }
 }
 
-function pick({ ids, logits }: Candidates, places: ArrayLike<number>): Candidates {
-  const result = { ids: new Int32Array(places.length), logits: new Float32Array(places.length) }
-  for (let i = 0; i < places.length; i++) {
-    result.ids[i] = ids[places[i]!]!
-    result.logits[i] = logits[places[i]!]!
+function pick({ ids, logits }: Candidates, positions: ArrayLike<number>): Candidates {
+  const result = { ids: new Int32Array(positions.length), logits: new Float32Array(positions.length) }
+  for (let i = 0; i < positions.length; i++) {
+    result.ids[i] = ids[positions[i]!]!
+    result.logits[i] = logits[positions[i]!]!
   }
   return result
 }

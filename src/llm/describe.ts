@@ -3,8 +3,9 @@
 import { ARCHITECTURES } from '../model/index.ts'
 import { FORMATS } from '../quant/index.ts'
 import type { GgmlType } from '../quant/type.ts'
-import type { Gguf } from '../weights/gguf.ts'
-import type { GgufTensor } from '../weights/gguf-header.ts'
+import type { Gguf } from '../weights/gguf/gguf.ts'
+import type { GgufTensor } from '../weights/gguf/header.ts'
+import { DEFAULT_CHUNK, DEFAULT_CONTEXT } from './default.ts'
 
 export interface ModelFacts {
   readonly name: string
@@ -40,9 +41,6 @@ export interface MemoryNeed {
 }
 
 const KINDS: Readonly<Record<string, string>> = { llama: 'SentencePiece', gpt2: 'BPE', bert: 'WordPiece' }
-/** As `load` chooses. */
-const USUAL_CONTEXT = 4096
-const CHUNK = 128
 /** What WebAssembly can address. */
 const WASM_BYTES = 2 ** 32
 
@@ -67,15 +65,15 @@ export function describeModel(gguf: Gguf, contextLength?: number): ModelFacts {
     },
     chatTemplate: text('tokenizer.chat_template') !== null,
     contextTrained,
-    formats: shares(gguf),
+    formats: formatShares(gguf),
     memory:
       gguf.tensors.size === 0
         ? null
-        : memoryNeed(gguf, architecture, contextLength ?? Math.min(contextTrained ?? USUAL_CONTEXT, USUAL_CONTEXT)),
+        : memoryNeed(gguf, architecture, contextLength ?? Math.min(contextTrained ?? DEFAULT_CONTEXT, DEFAULT_CONTEXT)),
   }
 }
 
-function shares(gguf: Gguf): FormatShare[] {
+function formatShares(gguf: Gguf): FormatShare[] {
   const byType = new Map<GgmlType, GgufTensor[]>()
   for (const tensor of gguf.tensors.values()) byType.set(tensor.type, [...(byType.get(tensor.type) ?? []), tensor])
   return [...byType]
@@ -101,18 +99,24 @@ function memoryNeed(gguf: Gguf, architecture: string, contextLength: number): Me
   const weightBytes = sum([...gguf.tensors.values()].map(({ bytes }) => bytes))
   const cacheBytes = layers * kvHeads * (keys + values) * contextLength * 2
   // A chunk of the prompt at the widest place of a layer, and the logits.
-  const scratchBytes = 4 * (CHUNK * (4 * width + 2 * heads * keys + 3 * hidden) + vocabulary)
+  const scratchBytes = 4 * (DEFAULT_CHUNK * (4 * width + 2 * heads * keys + 3 * hidden) + vocabulary)
   const totalBytes = weightBytes + cacheBytes + scratchBytes
   const notes = totalBytes > WASM_BYTES ? ['more than 4.3 GB: the cpu device cannot hold it as WebAssembly'] : []
   return { contextLength, weightBytes, cacheBytes, scratchBytes, totalBytes, notes }
 }
 
-/** A number of the metadata; of one number per layer, the largest. */
+/** A number of the metadata; where there is one per layer, the largest. */
 function numberOf(gguf: Gguf, key: string): number | undefined {
   const meta = gguf.metadata.get(key)
   if (typeof meta?.value === 'number') return meta.value
   if (meta?.type !== 'array' || meta.of === 'string' || meta.of === 'bool' || meta.of === 'array') return undefined
-  return Math.max(...Array.from(meta.value as ArrayLike<number | bigint>, Number))
+  return largest(meta.value)
+}
+
+function largest(values: Iterable<number | bigint>): number {
+  let most = -Infinity
+  for (const value of values) most = Math.max(most, Number(value))
+  return most
 }
 
 function sum(values: readonly number[]): number {

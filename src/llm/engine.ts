@@ -1,53 +1,63 @@
 // One sequence of tokens on a device: its cache, its plans, and what is in the cache now. Feeds tokens through the model in chunks,
 // then gives one token per step. Knows ids and logits only: no text, no options, no queue.
 //
-// A step of decoding is one submission. For greedy decoding the token just chosen and the next position are written on the device,
-// so the next step needs nothing from the host and may be submitted before the last one is read.
+// A step of decoding is one submission. Where the device chooses the token (the best one, or one drawn from the best few), it writes
+// the token and the next position itself, so the next step needs nothing from the host and may be submitted before the last one is
+// read. The largest logit comes back with the token: where a model computes garbage, it is no number (kernel/select/float-order.ts),
+// and that is an error.
 
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Device } from '../device/device.ts'
+import { type CacheType, cacheBytes } from '../kernel/attention/cache-type.ts'
+import { DRAW_RULE, type DrawRule, ruleWords } from '../kernel/select/draw.ts'
 import type { LanguageModel } from '../model/model.ts'
 import type { LayerCache } from '../nn/cache.ts'
 import { type Plan, type PlanSpec, buildPlan } from '../tensor/plan.ts'
 import { Tensor } from '../tensor/tensor.ts'
+import { type SamplerInput, type SamplerNeeds, noNumber } from './sample.ts'
 
 export interface EngineOptions {
   /** positions the cache holds */
   readonly capacity: number
-  readonly cacheType: 'f32' | 'f16'
+  readonly cacheType: CacheType
   /** most tokens of one prefill submission */
   readonly chunk: number
 }
 
-/** What a step brings back: the best token, the k best with their logits, or all logits. */
-export type Want = 'argmax' | { readonly topK: number } | 'logits'
-export type Answer =
-  | { readonly kind: 'token'; readonly token: number }
-  | { readonly kind: 'candidates'; readonly ids: Uint32Array; readonly logits: Float32Array }
-  | { readonly kind: 'logits'; readonly logits: Float32Array }
-
 /** Gets rows of results as they are computed, with the index of the first; the next are computed when it is done with them. */
-export type EachRows = (rows: Float32Array, from: number) => void | Promise<void>
+export type OnRows = (rows: Float32Array, from: number) => void | Promise<void>
 
-type Output = Want | 'none' | 'all-logits' | 'hidden'
+/** What a plan brings back: for the last token what a sampler needs, nothing, or a row for every token. */
+type Output = SamplerNeeds | 'none' | 'all-logits' | 'hidden'
 
 interface Inputs {
+  /** [n] ids */
   readonly tokens: Tensor
+  /** [n] */
   readonly positions: Tensor
+  /** [1]: the row whose logits are wanted */
   readonly last: Tensor
-  readonly buffers: readonly BufferHandle[]
+  /** how tokens are drawn, where they are */
+  readonly rule: Tensor
+  readonly buffers: Readonly<Record<'tokens' | 'positions' | 'last' | 'rule', BufferHandle>>
+}
+
+interface PlanWithInputs {
+  readonly plan: Plan
+  readonly inputs: Inputs
 }
 
 /** Plans of this many different lengths are kept; a chat's prompts repeat few. */
 const PLANS_KEPT = 24
 
+/** A model, its cache and its plans on a device. One thing at a time: wait for each call before the next. */
 export class Engine {
   readonly device: Device
   readonly model: LanguageModel
   readonly options: EngineOptions
   readonly #cache: readonly LayerCache[]
   readonly #owned: BufferHandle[] = []
-  readonly #plans = new Map<string, Promise<{ plan: Plan; inputs: Inputs }>>()
+  readonly #plans = new Map<string, Promise<PlanWithInputs>>()
   /** tokens whose keys and values lie in the cache, by position */
   #tokens: number[] = []
 
@@ -58,12 +68,13 @@ export class Engine {
     this.#cache = this.#allocCache()
   }
 
+  /** tokens in the cache */
   get length(): number {
     return this.#tokens.length
   }
   get cacheBytes(): number {
     const { layers, heads, dim } = this.model.cache
-    return 2 * layers * heads * dim * this.options.capacity * (this.options.cacheType === 'f16' ? 2 : 4)
+    return 2 * layers * cacheBytes(this.options.cacheType, heads * dim * this.options.capacity)
   }
 
   /** Keeps what the cache shares with `tokens` and forgets the rest; gives the number kept, at most one less than asked for. */
@@ -74,50 +85,50 @@ export class Engine {
     return shared
   }
 
-  /** Makes the plans for feeding so many tokens, for each of the counts, so that the work itself need not wait for compilers. */
-  async prepare(counts: readonly number[], want: Want): Promise<void> {
+  /** Makes the plans for feeding as many tokens as each of the counts says, so that the work itself need not wait for compilers. */
+  async prepare(counts: readonly number[], needs: SamplerNeeds): Promise<void> {
     const { chunk } = this.options
     for (const count of counts) {
       if (count > chunk) await this.#plan(chunk, 'none')
-      if (count > 0) await this.#plan(count % chunk || chunk, want)
+      if (count > 0) await this.#plan(count % chunk || chunk, needs)
     }
   }
 
-  /** Feeds tokens after those in the cache and answers for the last one. */
-  async prefill(tokens: readonly number[], want: Want, signal?: AbortSignal): Promise<Answer> {
+  /** Feeds tokens after those in the cache; gives what a sampler needs to choose the token after the last one. */
+  async prefill(tokens: readonly number[], needs: SamplerNeeds, signal?: AbortSignal): Promise<SamplerInput> {
     this.#check(tokens)
-    let answer: Answer | undefined
-    for (let at = 0; at < tokens.length; at += this.options.chunk) {
+    if (tokens.length === 0) throw new IngotError('bad-argument', 'nothing to feed', { op: 'prefill', got: 'no tokens' })
+    const { chunk } = this.options
+    const lastChunk = tokens.length - (tokens.length % chunk || chunk)
+    for (let at = 0; at < lastChunk; at += chunk) {
       signal?.throwIfAborted()
-      const part = tokens.slice(at, at + this.options.chunk)
-      const isLast = at + part.length === tokens.length
-      const bytes = await this.#run(part, isLast ? want : 'none')
-      if (isLast && bytes !== undefined) answer = answerOf(want, bytes)
+      await this.#run(tokens.slice(at, at + chunk), 'none')
     }
-    if (answer === undefined) throw new IngotError('bad-argument', 'nothing to feed', { op: 'prefill', got: 'no tokens' })
-    return answer
+    signal?.throwIfAborted()
+    const results = await this.#run(tokens.slice(lastChunk), needs)
+    return choosesOnDevice(needs) ? { kind: 'token', token: this.#chosen(results, needs) } : samplerInput(needs, only(results))
   }
 
   /** Feeds tokens and calls back with the logits of every position, chunk by chunk: [rows, vocabulary]. */
-  async evaluate(tokens: readonly number[], each: EachRows, signal?: AbortSignal): Promise<void> {
-    await this.#feed(tokens, 'all-logits', each, signal)
+  async evaluate(tokens: readonly number[], onRows: OnRows, signal?: AbortSignal): Promise<void> {
+    await this.#feed(tokens, 'all-logits', onRows, signal)
   }
 
   /** Feeds tokens and calls back with the hidden states of every position: [rows, width]. */
-  async embed(tokens: readonly number[], each: EachRows, signal?: AbortSignal): Promise<void> {
-    await this.#feed(tokens, 'hidden', each, signal)
+  async embed(tokens: readonly number[], onRows: OnRows, signal?: AbortSignal): Promise<void> {
+    await this.#feed(tokens, 'hidden', onRows, signal)
   }
 
-  /** Feeds one token and answers for it. */
-  step(token: number, want: Want): Promise<Answer> {
-    return this.prefill([token], want)
+  /** Feeds one token; gives what a sampler needs to choose the next. */
+  step(token: number, needs: SamplerNeeds): Promise<SamplerInput> {
+    return this.prefill([token], needs)
   }
 
-  /** Greedy decoding after `token`: yields one token per step, at most `most`, each submitted before the one before it is read. */
-  async *greedy(token: number, most = Infinity): AsyncGenerator<number, void, void> {
+  /** Decoding after `token`: yields one token per step, at most `most`, each submitted before the one before it is read. */
+  async *decode(token: number, needs: ChosenOnDevice, most = Infinity): AsyncGenerator<number, void, void> {
     this.#check([token])
-    const { plan, inputs } = await this.#plan(1, 'argmax')
-    this.#write(inputs, [token])
+    const { plan, inputs } = await this.#plan(1, needs)
+    this.#write(inputs, [token], needs)
     this.#tokens.push(token)
     let running = plan.run()
     try {
@@ -125,7 +136,7 @@ export class Engine {
         const room = given < most && this.#tokens.length < this.options.capacity
         const next = room ? plan.run() : undefined
         next?.catch(() => {}) // awaited below, or not at all if this generator is left
-        const chosen = integers(await running)[0] as number
+        const chosen = this.#chosen(await running, needs)
         yield chosen
         if (next === undefined) return
         this.#tokens.push(chosen)
@@ -144,70 +155,73 @@ export class Engine {
     const watched = labelled(logits)
     const plan = await buildPlan(this.device, { reads: watched })
     try {
-      this.#write(inputs, tokens)
-      const bytes = await plan.run()
+      this.#write(inputs, tokens, 'all-logits')
+      const results = await plan.run()
       this.#tokens.push(...tokens)
       return watched.map((tensor, i) => ({
         label: tensor.label ?? tensor.op,
         shape: tensor.shape,
-        values: floats([bytes[i] as Uint8Array]),
+        values: readFloats(only(results.slice(i))),
       }))
     } finally {
       plan[Symbol.dispose]()
-      for (const buffer of inputs.buffers) this.device.free(buffer)
+      for (const buffer of Object.values(inputs.buffers)) this.device.free(buffer)
     }
   }
 
+  /** Waits for what is under way, and frees the cache and the plans; not the weights. */
   async close(): Promise<void> {
     await this.device.sync().catch(() => {})
-    await Promise.all([...this.#plans.values()].map((made) => this.#discard(made)))
+    await Promise.all([...this.#plans.values()].map((building) => this.#discard(building)))
     this.#plans.clear()
     for (const buffer of this.#owned.splice(0)) this.device.free(buffer)
   }
 
-  async #discard(made: Promise<{ plan: Plan; inputs: Inputs }>): Promise<void> {
-    const done = await made.catch(() => undefined)
-    done?.plan[Symbol.dispose]()
-    for (const buffer of done?.inputs.buffers ?? []) this.device.free(buffer)
+  async #discard(building: Promise<PlanWithInputs>): Promise<void> {
+    const built = await building.catch(() => undefined)
+    if (built === undefined) return
+    built.plan[Symbol.dispose]()
+    for (const buffer of Object.values(built.inputs.buffers)) this.device.free(buffer)
   }
 
-  async #feed(tokens: readonly number[], output: Output, each: EachRows, signal?: AbortSignal): Promise<void> {
+  async #feed(tokens: readonly number[], output: Output, onRows: OnRows, signal?: AbortSignal): Promise<void> {
     this.#check(tokens)
     for (let at = 0; at < tokens.length; at += this.options.chunk) {
       signal?.throwIfAborted()
-      const bytes = await this.#run(tokens.slice(at, at + this.options.chunk), output)
-      if (bytes !== undefined) await each(floats([bytes]), at)
+      const results = await this.#run(tokens.slice(at, at + this.options.chunk), output)
+      await onRows(readFloats(only(results)), at)
     }
   }
 
-  async #run(tokens: readonly number[], output: Output): Promise<Uint8Array | undefined> {
+  async #run(tokens: readonly number[], output: Output): Promise<Uint8Array[]> {
     const { plan, inputs } = await this.#plan(tokens.length, output)
-    this.#write(inputs, tokens)
-    const [bytes] = await plan.run()
+    this.#write(inputs, tokens, output)
+    const results = await plan.run()
     this.#tokens.push(...tokens)
-    return bytes
+    return results
   }
 
-  #plan(count: number, output: Output): Promise<{ plan: Plan; inputs: Inputs }> {
-    const key = `${count} ${JSON.stringify(output)}`
+  #plan(count: number, output: Output): Promise<PlanWithInputs> {
+    const key =
+      typeof output === 'object' ? `${count} ${output.rule === undefined ? 'top' : 'drawn from'} ${output.topK}` : `${count} ${output}`
     const known = this.#plans.get(key)
     if (known !== undefined) {
       this.#plans.delete(key) // to the end: the first key is the one longest unused
       this.#plans.set(key, known)
       return known
     }
-    const made = this.#build(count, output)
-    this.#plans.set(key, made)
-    made.catch(() => this.#plans.delete(key))
+    const building = this.#build(count, output)
+    this.#plans.set(key, building)
+    building.catch(() => this.#plans.delete(key))
     const [oldest] = this.#plans
     if (this.#plans.size > PLANS_KEPT && oldest !== undefined) {
       this.#plans.delete(oldest[0])
       void this.#discard(oldest[1])
     }
-    return made
+    return building
   }
 
-  async #build(count: number, output: Output): Promise<{ plan: Plan; inputs: Inputs }> {
+  async #build(count: number, output: Output): Promise<PlanWithInputs> {
     const inputs = this.#inputs(count)
     const hidden = this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache })
     return { plan: await buildPlan(this.device, this.#spec(hidden, inputs, count, output)), inputs }
@@ -219,27 +233,35 @@ export class Engine {
     if (output === 'all-logits') return { reads: [this.model.logits(hidden)] }
     const logits = this.model.logits(count === 1 ? hidden : hidden.gather(inputs.last)) // [1, vocabulary]
     if (output === 'logits') return { reads: [logits] }
-    if (typeof output === 'object') return { reads: [logits.topk(output.topK)] }
-    const token = logits.argmax()
+    const best = typeof output === 'object' ? logits.topk(output.topK) : undefined
+    if (best !== undefined && !choosesOnDevice(output)) return { reads: [best] }
+    const token = best?.draw(inputs.rule, inputs.positions) ?? logits.argmax()
+    const reads = [token, best ?? logits.reshape(this.model.vocabulary, 1).gather(token)]
     // After a single token the plan prepares its own next run.
-    return count === 1 ? { reads: [token], effects: [inputs.positions.advance(1)], assigns: [[inputs.tokens, token]] } : { reads: [token] }
+    return count === 1 ? { reads, effects: [inputs.positions.advance(1)], assigns: [[inputs.tokens, token]] } : { reads }
   }
 
   #inputs(count: number): Inputs {
-    const buffers = [this.device.alloc(4 * count), this.device.alloc(4 * count), this.device.alloc(4)] as const
-    this.device.write(buffers[2], 0, new Uint8Array(Uint32Array.of(count - 1).buffer))
+    const alloc = (words: number): BufferHandle => this.device.alloc(4 * words)
+    const buffers = { tokens: alloc(count), positions: alloc(count), last: alloc(1), rule: alloc(DRAW_RULE.words) }
+    this.device.write(buffers.last, 0, new Uint8Array(Uint32Array.of(count - 1).buffer))
     return {
-      tokens: Tensor.integers(buffers[0], [count], 'tokens'),
-      positions: Tensor.integers(buffers[1], [count], 'positions'),
-      last: Tensor.integers(buffers[2], [1], 'last'),
+      tokens: Tensor.integers(buffers.tokens, [count], 'tokens'),
+      positions: Tensor.integers(buffers.positions, [count], 'positions'),
+      last: Tensor.integers(buffers.last, [1], 'last'),
+      rule: Tensor.integers(buffers.rule, [DRAW_RULE.words], 'rule'),
       buffers,
     }
   }
 
-  #write({ buffers }: Inputs, tokens: readonly number[]): void {
-    const [ids, positions] = buffers as [BufferHandle, BufferHandle]
-    this.device.write(ids, 0, new Uint8Array(Uint32Array.from(tokens).buffer))
-    this.device.write(positions, 0, new Uint8Array(Uint32Array.from(tokens, (_, i) => this.#tokens.length + i).buffer))
+  #write({ buffers }: Inputs, tokens: readonly number[], output: Output): void {
+    const write = (buffer: BufferHandle, words: Uint32Array): void => this.device.write(buffer, 0, new Uint8Array(words.buffer))
+    write(buffers.tokens, Uint32Array.from(tokens))
+    write(
+      buffers.positions,
+      Uint32Array.from(tokens, (_, i) => this.#tokens.length + i),
+    )
+    if (typeof output === 'object' && output.rule !== undefined) write(buffers.rule, ruleWords(output.rule))
   }
 
   #check(tokens: readonly number[]): void {
@@ -256,31 +278,60 @@ export class Engine {
       throw new IngotError('bad-argument', 'no such token', { op: 'prefill', got: bad, wanted: `0 to ${this.model.vocabulary - 1}` })
   }
 
+  /** The token that a plan chose. What led to one that is none is forgotten: its keys and values are garbage too. */
+  #chosen([token, best]: readonly Uint8Array[], needs: ChosenOnDevice): number {
+    const largest = needs === 'argmax' ? 0 : 4 * needs.topK // candidates are ids, then logits
+    const [id, value] = [wordsOf(token).getUint32(0, true), wordsOf(best).getFloat32(largest, true)]
+    if (id < this.model.vocabulary && Number.isFinite(value)) return id
+    this.#tokens.length = 0
+    throw noNumber(`logit ${id}`, value)
+  }
+
   #allocCache(): LayerCache[] {
     const { layers, heads, dim } = this.model.cache
     const { capacity, cacheType } = this.options
-    const one = (label: string): Tensor => {
-      const buffer = this.device.alloc(heads * capacity * dim * (cacheType === 'f16' ? 2 : 4))
+    const alloc = (label: string): Tensor => {
+      const buffer = this.device.alloc(cacheBytes(cacheType, heads * capacity * dim))
       this.#owned.push(buffer)
-      return Tensor.leaf(buffer, [heads, capacity, dim], cacheType, { label })
+      return Tensor.cache(buffer, [heads, capacity, dim], cacheType, label)
     }
-    return Array.from({ length: layers }, (_, i) => ({ keys: one(`keys ${i}`), values: one(`values ${i}`) }))
+    try {
+      return Array.from({ length: layers }, (_, i) => ({ keys: alloc(`keys ${i}`), values: alloc(`values ${i}`) }))
+    } catch (error) {
+      for (const buffer of this.#owned.splice(0)) this.device.free(buffer)
+      throw error
+    }
   }
 }
 
-function answerOf(want: Want, bytes: Uint8Array): Answer {
-  if (want === 'argmax') return { kind: 'token', token: integers([bytes])[0] as number }
-  if (want === 'logits') return { kind: 'logits', logits: floats([bytes]) }
-  const all = integers([bytes])
-  return { kind: 'candidates', ids: all.slice(0, want.topK), logits: new Float32Array(all.slice(want.topK).buffer) }
+/** What a device chooses without the host. */
+export type ChosenOnDevice = 'argmax' | { readonly topK: number; readonly rule: DrawRule }
+
+export function choosesOnDevice(output: Output): output is ChosenOnDevice {
+  return output === 'argmax' || (typeof output === 'object' && output.rule !== undefined)
 }
 
-function integers([bytes]: readonly Uint8Array[]): Uint32Array {
-  return new Uint32Array((bytes as Uint8Array).slice().buffer)
+function samplerInput(needs: Exclude<SamplerNeeds, 'argmax'>, bytes: Uint8Array): SamplerInput {
+  if (needs === 'logits') return { kind: 'logits', logits: readFloats(bytes) }
+  // The k ids lie before their k logits.
+  const { buffer } = bytes.slice()
+  return { kind: 'candidates', ids: new Int32Array(buffer, 0, needs.topK), logits: new Float32Array(buffer, 4 * needs.topK, needs.topK) }
 }
 
-function floats([bytes]: readonly Uint8Array[]): Float32Array {
-  return new Float32Array((bytes as Uint8Array).slice().buffer)
+/** The first of the results that a run brought back; each plan that is asked for one has one. */
+function only([bytes]: readonly Uint8Array[]): Uint8Array {
+  if (bytes === undefined) throw new IngotError('device-failed', 'the device brought nothing back', { op: 'engine' })
+  return bytes
+}
+
+function wordsOf(bytes: Uint8Array | undefined): DataView {
+  const { buffer, byteOffset, byteLength } = only(bytes === undefined ? [] : [bytes])
+  return new DataView(buffer, byteOffset, byteLength)
+}
+
+/** A copy: what a device gives may lie at any offset of memory that it uses again. */
+function readFloats(bytes: Uint8Array): Float32Array {
+  return new Float32Array(bytes.slice().buffer)
 }
 
 /** The tensors with labels below a node, operands first. */

@@ -1,47 +1,33 @@
-// One answer being written: awaited whole or iterated as it comes. The work starts when somebody first asks for it; leaving the loop
-// or aborting the signal stops it. Knows tokens and text of one generation; the model gives it its turn.
+// A generation: text that a model writes after a prompt, awaited whole or iterated as it comes. The work starts when somebody first
+// asks for it; leaving the loop or aborting the signal stops it. Knows the way of a token from the engine to the reader; the model
+// decides when it is a generation's turn.
 
 import { IngotError } from '../base/error.ts'
-import type { Answer, Engine } from './engine.ts'
-import { type SampleOptions, createSampler, samplerNeeds } from './sample.ts'
+import { MOST_CHOSEN } from '../kernel/select/topk.ts'
+import { type Engine, choosesOnDevice } from './engine.ts'
+import { type FinishReason, GenerationOutput } from './generation-output.ts'
+import { type GenerationStats, StatsRecorder } from './generation-stats.ts'
+import { type SampleOptions, type Sampler, type SamplerInput, type SamplerNeeds, createSampler } from './sample.ts'
 import { createStopMatcher } from './stop.ts'
-import type { StreamDecoder } from './tokenizer/stream.ts'
 import type { Tokenizer } from './tokenizer/tokenizer.ts'
 
+/** How to generate: when to stop, and how to choose tokens. */
 export interface GenerateOptions extends SampleOptions {
   /** at most this many tokens (default: until the context is full) */
   readonly maxTokens?: number
-  /** text that ends the answer and is not part of it */
+  /** text that ends the generation and is not part of it; not empty */
   readonly stop?: string | readonly string[]
-  /** go on past the model's own end of text */
+  /** true: continue after tokens with which the model ends its text (default false) */
   readonly ignoreEos?: boolean
+  /** aborting it rejects the result with its reason; to keep what was written so far, call `cancel` instead */
   readonly signal?: AbortSignal
 }
 
-export type FinishReason = 'stop' | 'length' | 'cancelled'
-
-export interface GenerationStats {
-  readonly promptTokens: number
-  /** of these, how many were in the cache already */
-  readonly cachedTokens: number
-  /** making plans and compiling kernels, the first time a prompt of this length comes; not part of the other times */
-  readonly prepareMs: number
-  readonly prefillMs: number
-  readonly prefillTokensPerSecond: number
-  readonly generatedTokens: number
-  readonly decodeMs: number
-  readonly decodeTokensPerSecond: number
-  /** per generated token after the first */
-  readonly submissionsPerToken: number
-  readonly dispatchesPerToken: number
-  /** weights and cache are read besides; this is what crossed between host and device */
-  readonly bytesPerToken: number
-  /** messages to the GPU's framework, on devices that count them */
-  readonly messagesPerToken?: number
-}
-
+/** A finished generation. */
 export interface GenerationResult {
+  /** without the prompt, special tokens and the stop string; empty for models without a tokenizer */
   readonly text: string
+  /** without the prompt and the token that ended it; the text of the last ones may be part of the stop string */
   readonly tokens: readonly number[]
   readonly finishReason: FinishReason
   /** the stop string that ended it, if one did */
@@ -50,29 +36,36 @@ export interface GenerationResult {
 }
 
 /** What a generation needs from its model. */
-export interface Host {
+export interface ModelAccess {
   readonly engine: Engine
   readonly tokenizer: Tokenizer | undefined
   /** Runs `work` when the model is free. */
   exclusively<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>
 }
 
+/**
+ * Text being generated, from `model.generate` or `model.chat`. Awaiting it gives the whole result; iterating it gives pieces of text
+ * as they are certain, for one loop. Both may be done, and neither starts the work twice. Nothing happens before one of them is asked
+ * for. Awaiting rejects with an IngotError where the prompt cannot be computed (`too-large`, `bad-argument`, or what the device
+ * throws), and with the signal's reason where the signal is aborted; the loop throws the same.
+ */
 export class Generation implements AsyncIterable<string>, PromiseLike<GenerationResult> {
-  readonly #host: Host
+  readonly #access: ModelAccess
   readonly #prompt: readonly number[]
   readonly #options: GenerateOptions
   readonly #cancel = new AbortController()
+  /** text that nobody has read yet */
   #pieces: string[] = []
   #wake: (() => void) | undefined
   #result: Promise<GenerationResult> | undefined
   #over = false
 
-  /** Options are checked here, at once, not when the work starts. */
-  constructor(host: Host, prompt: readonly number[], options: GenerateOptions) {
-    this.#host = host
+  /** Use `model.generate`. Options are checked here, at once, not when the work starts: throws `bad-argument`. */
+  constructor(access: ModelAccess, prompt: readonly number[], options: GenerateOptions) {
+    this.#access = access
     this.#prompt = prompt
     this.#options = options
-    samplerNeeds(options)
+    createSampler(options)
     createStopMatcher(stopsOf(options))
     const { maxTokens } = options
     if (maxTokens !== undefined && !(Number.isInteger(maxTokens) && maxTokens >= 0)) {
@@ -82,6 +75,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
       throw new IngotError('bad-argument', 'the prompt is empty', { op: 'generate', hint: 'give at least one token' })
   }
 
+  /** Starts the work unless it is under way; settles when the generation has ended. */
   // oxlint-disable-next-line unicorn/no-thenable -- awaiting it is the point
   then<A = GenerationResult, B = never>(
     resolved?: ((value: GenerationResult) => A | PromiseLike<A>) | null,
@@ -111,13 +105,13 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
     }
   }
 
-  /** Stops after the token being computed; what was written so far is the result. */
+  /** Stops after the token being computed; what was written so far is the result, with the finish reason `cancelled`. */
   cancel(): void {
     this.#cancel.abort()
   }
 
   #start(): Promise<GenerationResult> {
-    this.#result ??= this.#host
+    this.#result ??= this.#access
       .exclusively(() => this.#run(), this.#options.signal)
       .finally(() => {
         this.#over = true
@@ -127,177 +121,96 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
   }
 
   async #run(): Promise<GenerationResult> {
-    const { engine, tokenizer } = this.#host
-    const { signal, maxTokens = Infinity, ignoreEos = false } = this.#options
-    signal?.throwIfAborted()
-    // After special tokens only, a text begins: SPM's first word then loses its space, as it does in a text that is decoded whole.
-    const continuation = this.#prompt.some((token) => tokenizer?.isSpecial(token) === false)
-    const text = new TextOut(tokenizer?.stream({ continuation }), stopsOf(this.#options), (piece) => this.#emit(piece))
-    const tokens: number[] = []
+    const { engine } = this.#access
+    const cancel = this.#cancel.signal
+    this.#options.signal?.throwIfAborted()
     const cachedTokens = engine.rewind(this.#prompt)
-    const time: Times = { begun: performance.now(), prepared: undefined, decodeFrom: undefined }
-    let before = { ...engine.device.stats }
-    let finishReason: FinishReason = 'length'
-    const source = this.#tokens(cachedTokens, maxTokens, {
-      prepared: () => {
-        time.prepared = performance.now()
-      },
-      first: () => {
-        time.decodeFrom = performance.now()
-        before = { ...engine.device.stats }
-      },
-    })
-    for await (const token of untilCancelled(source, this.#cancel.signal)) {
-      signal?.throwIfAborted()
-      const ends = !ignoreEos && tokenizer?.isEndOfGeneration(token) === true
-      if (ends) {
-        finishReason = 'stop'
-        break
-      }
-      tokens.push(token)
-      if (text.push(token)) {
-        finishReason = 'stop'
-        break
-      }
-      if (this.#cancel.signal.aborted) {
-        finishReason = 'cancelled'
-        break
-      }
-      if (tokens.length >= maxTokens) break
+    const recorder = new StatsRecorder(engine.device, this.#prompt.length, cachedTokens)
+    const output = this.#output()
+    try {
+      await this.#generate(cachedTokens, output, recorder)
+    } catch (error) {
+      // A cancel that broke off the prompt's work is a quiet end.
+      if (!cancel.aborted || error !== cancel.reason) throw error
     }
-    if (this.#cancel.signal.aborted && finishReason === 'length' && tokens.length < maxTokens) finishReason = 'cancelled'
-    text.flush()
+    output.flush()
+    const { text, tokens, finishReason, stopString } = output
     return {
-      text: text.all,
+      text,
       tokens,
       finishReason,
-      ...(text.stopped === undefined ? {} : { stopped: text.stopped }),
-      stats: measure(this.#prompt.length, cachedTokens, tokens.length, time, before, engine.device.stats),
+      ...(stopString === undefined ? {} : { stopped: stopString }),
+      stats: recorder.finish(tokens.length),
     }
   }
 
-  /** Tokens one by one, by the cheapest way the sampler allows. */
-  async *#tokens(cached: number, most: number, on: { prepared(): void; first(): void }): AsyncGenerator<number, void, void> {
-    const { engine } = this.#host
-    const { signal: outer } = this.#options
+  #output(): GenerationOutput {
+    const { tokenizer } = this.#access
+    const { maxTokens = Infinity, ignoreEos = false } = this.#options
+    // After special tokens only, a text begins: SPM's first word then loses its space, as it does in a text that is decoded whole.
+    const continuation = this.#prompt.some((token) => tokenizer?.isSpecial(token) === false)
+    return new GenerationOutput({
+      decoder: tokenizer?.stream({ continuation }),
+      stops: stopsOf(this.#options),
+      maxTokens,
+      isEnd: (token) => !ignoreEos && tokenizer?.isEndOfGeneration(token) === true,
+      cancel: this.#cancel.signal,
+      emit: (piece) => {
+        this.#pieces.push(piece)
+        this.#wake?.()
+      },
+    })
+  }
+
+  /** Gives the output token after token, by the cheapest way the sampler allows, until it wants no more or the context is full. */
+  async #generate(cachedTokens: number, output: GenerationOutput, recorder: StatsRecorder): Promise<void> {
+    const { engine } = this.#access
+    const { signal: outer, maxTokens = Infinity } = this.#options
     const signal = outer === undefined ? this.#cancel.signal : AbortSignal.any([outer, this.#cancel.signal])
-    if (most === 0) return
-    const needs = samplerNeeds(this.#options)
-    const want = typeof needs === 'object' ? { topK: Math.min(needs.topK, engine.model.vocabulary) } : needs
+    if (maxTokens === 0) return
     const sampler = createSampler(this.#options)
+    const needs = deviceNeeds(sampler.needs(this.#prompt.length - 1), engine.model.vocabulary)
     const history = [...this.#prompt]
-    const choose = (answer: Answer): number => {
-      if (answer.kind === 'token') return answer.token
-      return answer.kind === 'logits'
-        ? sampler(answer.logits, history)
-        : sampler.fromCandidates({ ids: Int32Array.from(answer.ids), logits: answer.logits })
+    const choose = createChooser(sampler, history)
+    const push = (token: number): boolean => {
+      outer?.throwIfAborted()
+      return output.push(token)
     }
     signal.throwIfAborted()
-    const rest = this.#prompt.slice(cached)
-    await engine.prepare(most > 1 ? [rest.length, 1] : [rest.length], want)
-    on.prepared()
-    let token = choose(await engine.prefill(rest, want, signal))
-    on.first()
-    yield token
-    if (want === 'argmax') {
-      if (most > 1 && engine.length < engine.options.capacity) yield* engine.greedy(token, most - 1)
+    const rest = this.#prompt.slice(cachedTokens)
+    await engine.prepare(maxTokens > 1 ? [rest.length, 1] : [rest.length], needs)
+    recorder.prepared()
+    let token = choose(await engine.prefill(rest, needs, signal))
+    recorder.prefilled()
+    let more = push(token)
+    if (choosesOnDevice(needs)) {
+      if (more && engine.length < engine.options.capacity)
+        for await (const next of engine.decode(token, needs, maxTokens - 1)) if (!push(next)) break
       return
     }
-    while (engine.length < engine.options.capacity) {
+    while (more && engine.length < engine.options.capacity) {
       history.push(token)
-      token = choose(await engine.step(token, want))
-      yield token
+      token = choose(await engine.step(token, needs))
+      more = push(token)
     }
   }
+}
 
-  #emit(piece: string): void {
-    if (piece === '') return
-    this.#pieces.push(piece)
-    this.#wake?.()
+/** A function that chooses the next token from what the device brought back; `history` may grow between calls. */
+function createChooser(sampler: Sampler, history: readonly number[]): (input: SamplerInput) => number {
+  return (input) => {
+    if (input.kind === 'token') return input.token
+    return input.kind === 'logits' ? sampler(input.logits, history) : sampler.fromCandidates(input)
   }
 }
 
-/** Text of the tokens so far, held back where a stop string might be beginning. */
-class TextOut {
-  all = ''
-  stopped: string | undefined
-  readonly #decoder
-  readonly #matcher
-  readonly #emit: (piece: string) => void
-
-  constructor(decoder: StreamDecoder | undefined, stops: readonly string[], emit: (piece: string) => void) {
-    this.#decoder = decoder
-    this.#matcher = createStopMatcher(stops)
-    this.#emit = emit
-  }
-
-  /** True when a stop string is complete. */
-  push(token: number): boolean {
-    const { emit, stopped } = this.#matcher.push(this.#decoder?.push(token) ?? '')
-    this.#add(emit)
-    this.stopped = stopped
-    return stopped !== undefined
-  }
-
-  flush(): void {
-    if (this.stopped !== undefined) return
-    const { emit, stopped } = this.#matcher.push(this.#decoder?.flush() ?? '')
-    this.#add(emit)
-    this.stopped = stopped
-    this.#add(this.#matcher.flush())
-  }
-
-  #add(piece: string): void {
-    this.all += piece
-    this.#emit(piece)
-  }
-}
-
-/** The tokens, and a quiet end where the prompt's work is broken off by a cancel. */
-async function* untilCancelled(tokens: AsyncGenerator<number, void, void>, cancel: AbortSignal): AsyncGenerator<number, void, void> {
-  try {
-    yield* tokens
-  } catch (error) {
-    if (!cancel.aborted || error !== cancel.reason) throw error
-  }
+/** What to read back: where a sampler wants more candidates than devices select, all logits. */
+function deviceNeeds(needs: SamplerNeeds, vocabulary: number): SamplerNeeds {
+  if (typeof needs !== 'object') return needs
+  const topK = Math.min(needs.topK, vocabulary)
+  return topK > MOST_CHOSEN ? 'logits' : { ...needs, topK }
 }
 
 function stopsOf({ stop = [] }: GenerateOptions): readonly string[] {
   return typeof stop === 'string' ? [stop] : stop
-}
-
-/** Moments, in milliseconds; what was not reached is undefined. */
-interface Times {
-  readonly begun: number
-  prepared: number | undefined
-  decodeFrom: number | undefined
-}
-
-function measure(
-  promptTokens: number,
-  cachedTokens: number,
-  generatedTokens: number,
-  time: Times,
-  before: Engine['device']['stats'],
-  after: Engine['device']['stats'],
-): GenerationStats {
-  const ended = performance.now()
-  const { begun, prepared = ended, decodeFrom = ended } = time
-  const [prepareMs, prefillMs, decodeMs] = [prepared - begun, decodeFrom - prepared, ended - decodeFrom]
-  const steps = Math.max(0, generatedTokens - 1)
-  const per = (count: number): number => (steps === 0 ? 0 : count / steps)
-  return {
-    promptTokens,
-    cachedTokens,
-    prepareMs,
-    prefillMs,
-    generatedTokens,
-    decodeMs,
-    prefillTokensPerSecond: prefillMs > 0 ? ((promptTokens - cachedTokens) / prefillMs) * 1000 : 0,
-    decodeTokensPerSecond: decodeMs > 0 ? (steps / decodeMs) * 1000 : 0,
-    submissionsPerToken: per(after.submissions - before.submissions),
-    dispatchesPerToken: per(after.dispatches - before.dispatches),
-    bytesPerToken: per(after.bytesWritten + after.bytesRead - before.bytesWritten - before.bytesRead),
-    ...(after.messages === undefined ? {} : { messagesPerToken: per(after.messages - (before.messages ?? 0)) }),
-  }
 }

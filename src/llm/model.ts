@@ -3,148 +3,190 @@
 
 import { IngotError } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
-import { type OpenDeviceOptions, open } from '../device/open.ts'
+import { type OpenDeviceOptions, open } from '../device/open/open.ts'
+import { CACHE_TYPES, type CacheType } from '../kernel/attention/cache-type.ts'
 import { architectureOf } from '../model/index.ts'
 import { replacedOperations } from '../tensor/plan.ts'
-import { type Gguf, openGguf } from '../weights/gguf.ts'
-import { metaNumber, metaString } from '../weights/gguf-meta.ts'
+import { type Gguf, openGguf } from '../weights/gguf/gguf.ts'
+import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
-import { type EachRows, Engine } from './engine.ts'
-import { type GenerateOptions, Generation, type Host } from './generation.ts'
+import { DEFAULT_CHUNK, DEFAULT_CONTEXT } from './default.ts'
+import { Engine, type OnRows } from './engine.ts'
+import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
+import { readCount } from './model-source.ts'
+import { findBest, noNumber } from './sample.ts'
 import { type ChatMessage, type RenderOptions, type Template, createTemplate } from './template.ts'
 import { type EncodeOptions, type Tokenizer, createTokenizer } from './tokenizer/tokenizer.ts'
 import { type LoadProgress, type LoadedModel, loadModel } from './weights.ts'
 
+/** How to load a model: where to compute, and how much memory to take. */
 export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'threads'> {
-  /** a name (`auto`, `metal`, `webgpu`, `cpu`, `reference`), or a device that stays yours to close */
+  /** a name (`auto`, `metal`, `webgpu`, `cpu`, `reference`; default `auto`), or a device that stays yours to close */
   readonly device?: string | Device
-  /** tokens a sequence may have (default: what the model was trained for, at most 4096) */
+  /** tokens a sequence may have, prompt included (default: what the model was trained for, at most 4096) */
   readonly contextLength?: number
-  /** of the key and value cache (default f16) */
-  readonly cacheType?: 'f32' | 'f16'
+  /** element type of the key and value cache (default `f16`) */
+  readonly cacheType?: CacheType
   /** most prompt tokens of one submission (default 128) */
   readonly chunk?: number
+  /** called after each tensor that was loaded */
   readonly onProgress?: (progress: LoadProgress) => void
+  /** aborting it rejects `load` with its reason */
   readonly signal?: AbortSignal
 }
 
+/** How to generate, and what else the chat template may read. */
 export interface ChatOptions extends GenerateOptions, Pick<RenderOptions, 'tools' | 'now' | 'variables'> {}
 
-const USUAL_CONTEXT = 4096
-
-/** Loads a GGUF file from a path, or from any source of bytes. */
+/**
+ * Loads a GGUF file from a path, or from any source of bytes. Of a split model, any part opens them all. Rejects with an IngotError:
+ * `bad-file` where the file cannot be read or is malformed, `unsupported` where Ingot does not know its architecture or a format,
+ * `unknown-name` and `device-unavailable` where there is no such device, `bad-argument` for options that make no sense. A rejected
+ * load leaves nothing open.
+ */
 export async function load(file: string | ByteSource, options: LoadOptions = {}): Promise<Model> {
   const begun = performance.now()
   const gguf = await openGguf(file)
   let device: Device | undefined
+  let loaded: LoadedModel | undefined
   const ownsDevice = typeof options.device !== 'object'
   try {
     const architecture = architectureOf(metaString(gguf, 'general.architecture'))
     const contextLength = contextFor(gguf, options.contextLength)
+    const cacheType = cacheTypeOf(options)
+    const tokenizer = readTokenizer(gguf)
     const opened = typeof options.device === 'object' ? { device: options.device, tried: [] } : await open(options.device, options)
     device = opened.device
     const { onProgress, signal } = options
-    const loaded = await loadModel(device, gguf, architecture, {
+    loaded = await loadModel(device, gguf, architecture, {
       contextLength,
       ...(onProgress === undefined ? {} : { onProgress }),
       ...(signal === undefined ? {} : { signal }),
     })
     const engine = new Engine(device, loaded.model, {
       capacity: contextLength,
-      cacheType: options.cacheType ?? 'f16',
-      chunk: options.chunk ?? 128,
+      cacheType,
+      chunk: options.chunk ?? DEFAULT_CHUNK,
     })
-    return new Model({ gguf, device, ownsDevice, loaded, engine, loadMs: performance.now() - begun, fallbacks: opened.tried.length })
+    const loadMs = performance.now() - begun
+    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, loadMs, fallbacks: opened.tried.length })
   } catch (error) {
+    loaded?.free()
     if (ownsDevice) await device?.close().catch(() => {})
     await gguf.close().catch(() => {})
     throw error
   }
 }
 
-interface Parts {
+function cacheTypeOf({ cacheType = 'f16' }: LoadOptions): CacheType {
+  if (CACHE_TYPES.includes(cacheType)) return cacheType
+  throw new IngotError('bad-argument', 'no such cacheType', { op: 'load', got: cacheType, wanted: CACHE_TYPES })
+}
+
+/** What a model consists of; it owns all of it, but for a device that was handed in. */
+interface ModelResources {
   readonly gguf: Gguf
   readonly device: Device
   readonly ownsDevice: boolean
   readonly loaded: LoadedModel
   readonly engine: Engine
+  readonly tokenizer: Tokenizer | undefined
   readonly loadMs: number
+  /** devices tried before this one */
   readonly fallbacks: number
 }
 
+/**
+ * A loaded model: generates text, embeds it, evaluates it. Made by `load`. One thing is computed at a time: what is asked for
+ * meanwhile waits for its turn. Methods throw `closed` after `close`, and `unsupported` where they need a tokenizer and the file has
+ * none.
+ */
 export class Model implements AsyncDisposable {
-  readonly #parts: Parts
-  readonly #host: Host
-  #tokenizer: Tokenizer | undefined
+  readonly #resources: ModelResources
+  readonly #access: ModelAccess
   #template: Template | undefined
   #queue: Promise<unknown> = Promise.resolve()
   #closed = false
 
   /** Use `load`. */
-  constructor(parts: Parts) {
-    this.#parts = parts
-    const kind = metaString(parts.gguf, 'tokenizer.ggml.model', 'none')
-    if (kind !== 'none' && kind !== 'test') this.#tokenizer = createTokenizer(plainMetadata(parts.gguf))
-    this.#host = { engine: parts.engine, tokenizer: this.#tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
+  constructor(resources: ModelResources) {
+    this.#resources = resources
+    const { engine, tokenizer } = resources
+    this.#access = { engine, tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
   }
 
+  /** the device that it computes on */
   get device(): Device {
-    return this.#parts.device
+    return this.#resources.device
   }
+  /** tokens and logits without text or turns: for those who measure or debug; do not use it while the model generates */
   get engine(): Engine {
-    return this.#parts.engine
+    return this.#resources.engine
   }
+  /** tokens a sequence may have, prompt included */
   get contextLength(): number {
-    return this.#parts.engine.options.capacity
+    return this.#resources.engine.options.capacity
   }
+  /** milliseconds that `load` took, opening the device included */
   get loadMs(): number {
-    return this.#parts.loadMs
+    return this.#resources.loadMs
   }
-  /** devices tried before this one that did not serve, and fused operations that run as their definitions */
+  /** how often something slower had to serve: devices tried before this one, and fused operations that run as their definitions */
   get fallbacks(): number {
-    return this.#parts.fallbacks + replacedOperations(this.#parts.device).length
+    return this.#resources.fallbacks + replacedOperations(this.#resources.device).length
   }
+  /** as the file calls itself; else its architecture */
   get name(): string {
-    return metaString(this.#parts.gguf, 'general.name', metaString(this.#parts.gguf, 'general.architecture'))
+    return metaString(this.#resources.gguf, 'general.name', metaString(this.#resources.gguf, 'general.architecture'))
   }
+  /** how many different tokens there are: ids run from 0 to one less */
   get vocabulary(): number {
-    return this.#parts.loaded.model.vocabulary
+    return this.#resources.loaded.model.vocabulary
   }
   /** bytes of weights and of the cache */
   get memory(): { readonly weights: number; readonly cache: number } {
-    return { weights: this.#parts.loaded.weightBytes, cache: this.#parts.engine.cacheBytes }
+    return { weights: this.#resources.loaded.weightBytes, cache: this.#resources.engine.cacheBytes }
   }
   /** false for files that carry none: they run on token ids */
   get hasTokenizer(): boolean {
-    return this.#tokenizer !== undefined
+    return this.#resources.tokenizer !== undefined
   }
+  /** the tokenizer of the file; throws `unsupported` where it has none */
   get tokenizer(): Tokenizer {
-    if (this.#tokenizer !== undefined) return this.#tokenizer
+    const { tokenizer } = this.#resources
+    if (tokenizer !== undefined) return tokenizer
     throw new IngotError('unsupported', 'this file carries no tokenizer', { op: 'model', hint: 'give token ids instead of text' })
   }
 
-  /** Goes on after a prompt: text, or token ids. */
+  /**
+   * Continues a prompt: text, which gets BOS and EOS as the file says and may contain special tokens written out, or token ids, which
+   * are fed as they are. Throws `bad-argument` at once for an empty prompt and for options out of range.
+   */
   generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
     this.#check()
     return new Generation(
-      this.#host,
+      this.#access,
       typeof prompt === 'string' ? this.tokenize(prompt, { addSpecial: true, parseSpecial: true }) : prompt,
       options,
     )
   }
 
-  /** Answers a conversation, written out by the model's own template. */
+  /**
+   * Writes the next message of a conversation, which the model's own chat template turns into a prompt (ChatML, with a warning, where
+   * the file has none). Throws at once: `bad-argument` where the template refuses the messages or options are out of range, `bad-file`
+   * or `unsupported` where the template cannot be parsed or run.
+   */
   chat(messages: readonly ChatMessage[], options: ChatOptions = {}): Generation {
     this.#check()
-    return new Generation(this.#host, this.renderChat(messages, options), options)
+    return new Generation(this.#access, this.renderChat(messages, options), options)
   }
 
-  /** The token ids that `chat` feeds. */
+  /** The token ids that `chat` feeds for these messages, the opening of the reply included. */
   renderChat(messages: readonly ChatMessage[], { tools, now, variables }: Pick<ChatOptions, 'tools' | 'now' | 'variables'> = {}): number[] {
     const { tokenizer } = this
     const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
     const bosToken = tokenText(tokenizer.bos)
-    this.#template ??= createTemplate(metaString(this.#parts.gguf, 'tokenizer.chat_template', ''), {
+    this.#template ??= createTemplate(metaString(this.#resources.gguf, 'tokenizer.chat_template', ''), {
       bosToken,
       eosToken: tokenText(tokenizer.eos),
     })
@@ -156,54 +198,60 @@ export class Model implements AsyncDisposable {
     return tokenizer.encode(text, { addSpecial: bosToken === '' || !text.startsWith(bosToken), parseSpecial: true })
   }
 
+  /** Text to token ids; without options, no BOS or EOS is added and special tokens written out are plain text. */
   tokenize(text: string, options: EncodeOptions = {}): number[] {
     return this.tokenizer.encode(text, options)
   }
+  /** Token ids to text, without special tokens. Throws `out-of-range` for ids that do not exist. */
   detokenize(tokens: readonly number[]): string {
     return this.tokenizer.decode(tokens)
   }
 
-  /** The mean of the hidden states over the text, as a unit vector. */
+  /** The mean of the last hidden states over a text or token ids, as a unit vector. Rejects with `too-large` past the context. */
   embed(text: string | readonly number[], { signal }: { signal?: AbortSignal } = {}): Promise<Float32Array> {
     this.#check()
     const tokens = typeof text === 'string' ? this.tokenize(text, { addSpecial: true }) : text
     return this.#exclusively(async () => {
-      const {
-        engine,
-        loaded: {
-          model: { width },
-        },
-      } = this.#parts
+      const { engine, loaded } = this.#resources
+      const { width } = loaded.model
       const sum = new Float64Array(width)
       engine.rewind([])
-      await engine.embed(
-        tokens,
-        (hidden) =>
-          hidden.forEach((value, i) => {
-            sum[i % width]! += value
-          }),
-        signal,
-      )
-      const length = Math.hypot(...sum) || 1
+      const addRows = (hidden: Float32Array): void =>
+        hidden.forEach((value, i) => {
+          sum[i % width] = value + (sum[i % width] ?? 0)
+        })
+      await engine.embed(tokens, addRows, signal)
+      const odd = sum.findIndex((value) => !Number.isFinite(value))
+      if (odd >= 0) throw noNumber(`element ${odd} of the embedding`, sum[odd] ?? NaN)
+      const length = Math.sqrt(sum.reduce((total, value) => total + value * value, 0)) || 1
       return Float32Array.from(sum, (value) => value / length)
     }, signal)
   }
 
-  /** Logits of every position, row by row. */
-  evaluate(tokens: readonly number[], each: EachRows, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
+  /**
+   * Computes the logits of every position: calls back with some rows at a time, [rows, vocabulary], and the position of the first.
+   * The row of a position predicts the token after it. Rows are the caller's to keep. Rejects with `bad-argument` where the model
+   * computed what is no number.
+   */
+  evaluate(tokens: readonly number[], onRows: OnRows, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     this.#check()
     return this.#exclusively(() => {
-      this.#parts.engine.rewind([])
-      return this.#parts.engine.evaluate(tokens, each, signal)
+      const { engine } = this.#resources
+      engine.rewind([])
+      const onChecked: OnRows = (rows, from) => {
+        for (let at = 0; at < rows.length; at += this.vocabulary) findBest(rows.subarray(at, at + this.vocabulary))
+        return onRows(rows, from)
+      }
+      return engine.evaluate(tokens, onChecked, signal)
     }, signal)
   }
 
-  /** Waits for the generation under way, then frees everything. */
+  /** Waits for what is under way, then frees everything; what still waits for its turn rejects with `closed`. Closing twice is fine. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     await this.#queue.catch(() => {})
-    const { engine, loaded, device, ownsDevice, gguf } = this.#parts
+    const { engine, loaded, device, ownsDevice, gguf } = this.#resources
     await engine.close()
     loaded.free()
     if (ownsDevice) await device.close()
@@ -233,10 +281,12 @@ function contextFor(gguf: Gguf, wanted: number | undefined): number {
   if (wanted !== undefined && !(Number.isInteger(wanted) && wanted > 0)) {
     throw new IngotError('bad-argument', 'contextLength must be a positive whole number', { op: 'load', got: wanted })
   }
-  const trained = metaNumber(gguf, `${metaString(gguf, 'general.architecture')}.context_length`, USUAL_CONTEXT)
-  return wanted ?? Math.min(trained, USUAL_CONTEXT)
+  const trained = readCount(gguf, `${metaString(gguf, 'general.architecture')}.context_length`, { otherwise: DEFAULT_CONTEXT })
+  return wanted ?? Math.min(trained, DEFAULT_CONTEXT)
 }
 
-function plainMetadata(gguf: Gguf): Map<string, unknown> {
-  return new Map([...gguf.metadata].map(([key, { value }]) => [key, value]))
+/** Undefined for files that say they have none. */
+function readTokenizer(gguf: Gguf): Tokenizer | undefined {
+  const kind = metaString(gguf, 'tokenizer.ggml.model', 'none')
+  return kind === 'none' || kind === 'test' ? undefined : createTokenizer(gguf.metadata)
 }

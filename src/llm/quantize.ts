@@ -2,18 +2,18 @@
 // other small tensors become f32; what is no weight at all is copied. Knows nothing of terminals.
 
 import { IngotError } from '../base/error.ts'
-import { openCpu } from '../device/cpu/cpu.ts'
 import type { Device } from '../device/device.ts'
-import { runRecord } from '../device/run-record.ts'
-import { HALVES } from '../ir/interpret/half-table.ts'
-import { dequantize } from '../kernel/dequantize.ts'
+import { open } from '../device/open/open.ts'
+import { runFamily } from '../device/open/run-family.ts'
+import { HALVES } from '../base/half-table.ts'
+import { dequantize } from '../kernel/linear/dequantize.ts'
 import { FORMATS, formatOf } from '../quant/index.ts'
 import { GGML_TYPES, type GgmlType, tensorBytes } from '../quant/type.ts'
-import { QUANTIZATION_VERSION, fileTypeOf } from '../weights/file-type.ts'
-import type { Gguf } from '../weights/gguf.ts'
-import type { GgufTensor } from '../weights/gguf-header.ts'
-import type { MetaValue } from '../weights/gguf-meta.ts'
-import { type ByteSink, type WriteOptions, writeGguf } from '../weights/gguf-write.ts'
+import { QUANTIZATION_VERSION, fileTypeOf } from '../weights/gguf/file-type.ts'
+import type { Gguf } from '../weights/gguf/gguf.ts'
+import type { GgufTensor } from '../weights/gguf/header.ts'
+import type { MetaValue } from '../weights/gguf/meta.ts'
+import { type ByteSink, type WriteOptions, writeGguf } from '../weights/gguf/write.ts'
 
 export interface QuantizeOptions extends WriteOptions {
   readonly type: GgmlType
@@ -52,11 +52,11 @@ export async function quantizeModel(from: Gguf, to: string | ByteSink, options: 
   }
   const notes: string[] = []
   const output = from.tensors.has('output.weight') ? 'output.weight' : 'token_embd.weight'
-  const plans = [...from.tensors.values()].map((tensor) => ({
+  const conversions = [...from.tensors.values()].map((tensor) => ({
     tensor,
-    type: planType(tensor, tensor.name === output ? outputType : type, notes),
+    type: chooseType(tensor, tensor.name === output ? outputType : type, notes),
   }))
-  const lossy = plans.filter(({ tensor, type: own }) => own !== tensor.type && GGML_TYPES[tensor.type].block > 1 && own !== 'f32')
+  const lossy = conversions.filter(({ tensor, type: own }) => own !== tensor.type && GGML_TYPES[tensor.type].block > 1 && own !== 'f32')
   if (lossy.length > 0)
     notes.push(
       `${lossy.length} tensors were quantised before (${unique(lossy.map(({ tensor }) => tensor.type))}): better start from f16 or f32`,
@@ -68,24 +68,26 @@ export async function quantizeModel(from: Gguf, to: string | ByteSink, options: 
       {
         version: from.version,
         metadata: metadataFor(from, type),
-        tensors: plans.map(({ tensor, type: own }) => ({
+        tensors: conversions.map(({ tensor, type: own }) => ({
           name: tensor.name,
           type: own,
           dims: tensor.dims,
-          data: () => (own === tensor.type ? copy(tensor) : convert(tensor, own, () => (device ??= openCpu()))),
+          data: () =>
+            own === tensor.type ? copy(tensor) : convert(tensor, own, () => (device ??= open('cpu').then((opened) => opened.device))),
         })),
       },
       options,
     )
     const tensors: Record<string, number> = {}
-    for (const plan of plans) tensors[plan.type] = (tensors[plan.type] ?? 0) + 1
+    for (const { type: own } of conversions) tensors[own] = (tensors[own] ?? 0) + 1
     return { bytesBefore: from.files.reduce((sum, { size }) => sum + size, 0), bytesAfter, tensors, notes }
   } finally {
     await (await device)?.close()
   }
 }
 
-function planType({ name, type, dims }: GgufTensor, wanted: GgmlType, notes: string[]): GgmlType {
+/** The type that a tensor gets: the wanted one where it can have it; else notes why not. */
+function chooseType({ name, type, dims }: GgufTensor, wanted: GgmlType, notes: string[]): GgmlType {
   const readable = FORMATS.some((format) => format.name === type)
   const [row = 1, rows = 1] = dims
   if (!readable) {
@@ -100,7 +102,7 @@ function planType({ name, type, dims }: GgufTensor, wanted: GgmlType, notes: str
   return fitting
 }
 
-/** The file's metadata, told of its new type. Parts become one file. */
+/** The file's metadata with the new type in it. Of a split model one file is made. */
 function metadataFor({ metadata }: Gguf, type: GgmlType): Map<string, MetaValue> {
   const copied = new Map([...metadata].filter(([key]) => !key.startsWith('split.')))
   copied.set('general.file_type', { type: 'u32', value: fileTypeOf(type) })
@@ -133,11 +135,12 @@ async function decode(type: GgmlType, bytes: Uint8Array, elements: number, devic
   if (type === 'f32') return new Float32Array(own.buffer, own.byteOffset, elements)
   if (type === 'f16' || type === 'bf16') {
     const words = new Uint16Array(own.buffer, own.byteOffset, elements)
-    if (type === 'f16') return Float32Array.from(words, (half) => HALVES[half]!)
+    if (type === 'f16') return Float32Array.from(words, (half) => HALVES[half] ?? NaN)
     return new Float32Array(Uint32Array.from(words, (half) => half << 16).buffer)
   }
-  const { y } = await runRecord(await device(), dequantize, { format: type, elements }, { w: own })
-  return y as Float32Array
+  const { y } = await runFamily(await device(), dequantize, { format: type, elements }, { w: own })
+  if (!(y instanceof Float32Array)) throw new IngotError('wrong-result', 'no floats came back', { op: 'quantize', got: type })
+  return y
 }
 
 function unique(names: readonly string[]): string {

@@ -1,60 +1,75 @@
 // Chooses the next token from logits. Options are checked and resolved once; the sampler that results keeps only its
-// random state. Order of steps: bias, penalties, top-k, typical, top-p, min-p, temperature, draw.
+// random state. What happens to the logits, in this order: bias, penalties, top-k, typical, top-p, min-p, temperature, draw.
 //
 // Exactly one random number is drawn per sampled token, whatever the filters leave, so equal seeds stay in step.
 
 import { IngotError } from '../base/error.ts'
+import type { DrawRule } from '../kernel/select/draw.ts'
 import {
+  type Candidates,
+  ID_LIMIT,
   countUp,
-  IDS,
+  drawCandidate,
+  findBestId,
   keepMinP,
   keepTopP,
   keepTypical,
   selectTop,
   selectTopP,
-  softmax,
   sortCandidates,
-  type Candidates,
 } from './candidate.ts'
 import { createRandom } from './random.ts'
 
 export type { Candidates } from './candidate.ts'
 
+/** How the next token is chosen. Values out of range throw `bad-argument` when a generation is made. */
 export interface SampleOptions {
-  /** 0 takes the most probable token (default 0.8) */
+  /** divides the logits, so that more of it makes less probable tokens likelier; 0 takes the most probable one (default 0.8) */
   readonly temperature?: number
-  /** only the k most probable; 0 is off (default 40) */
+  /** only the k most probable tokens; 0 is off (default 40) */
   readonly topK?: number
-  /** only the fewest that together reach this probability; 1 is off (default 0.95) */
+  /** only the fewest tokens that together have this probability, above 0 to 1; 1 is off (default 0.95) */
   readonly topP?: number
-  /** only those at least this fraction as probable as the best; 0 is off (default 0.05) */
+  /** only tokens at least this many times as probable as the best, 0 to 1; 0 is off (default 0.05) */
   readonly minP?: number
-  /** only the locally typical up to this probability; 1 is off (default 1) */
+  /** only locally typical tokens that together have this probability, above 0 to 1; 1 is off (default 1) */
   readonly typicalP?: number
-  /** divides the positive logits of recent tokens, multiplies the negative; 1 is off (default 1) */
+  /** divides the positive logits of recent tokens, multiplies the negative ones; above 0, 1 is off (default 1) */
   readonly repetitionPenalty?: number
-  /** how many of the last tokens the penalties see; -1 is all (default 64) */
+  /** how many of the last tokens, prompt included, the penalties see; -1 is all (default 64) */
   readonly repetitionWindow?: number
-  /** subtracted once from recent tokens; 0 is off (default 0) */
+  /** subtracted once from the logits of recent tokens; 0 is off (default 0) */
   readonly presencePenalty?: number
-  /** subtracted from recent tokens once per occurrence; 0 is off (default 0) */
+  /** subtracted from the logits of recent tokens once per occurrence; 0 is off (default 0) */
   readonly frequencyPenalty?: number
-  /** random when left out */
+  /** a whole number from 0; the same seed gives the same tokens (default: another one each time) */
   readonly seed?: number
-  /** added to the logits of single tokens; -Infinity forbids one */
+  /** added to the logits of single tokens, by id; -Infinity forbids one */
   readonly logitBias?: ReadonlyMap<number, number> | Readonly<Record<number, number>>
 }
 
+/** Chooses tokens; keeps only its random state. Throws `bad-argument` for logits that are no numbers or forbid every token. */
 export interface Sampler {
   /** Logits of the whole vocabulary, index = id. Does not change them. */
   (logits: Float32Array, history?: ArrayLike<number>): number
-  /** The same from candidates a device has picked; holds where `samplerNeeds` says that they suffice. */
+  /** The same from candidates that a device has selected; right where `needs` says that they suffice. */
   fromCandidates(candidates: Candidates): number
+  /** What it must see. `start`: the position of the last token before the first one it chooses. */
+  needs(start: number): SamplerNeeds
   readonly seed: number
 }
 
-/** What a sampler must see: only the best id, the k best candidates, or all logits. */
-export type SamplerNeeds = 'argmax' | { readonly topK: number } | 'logits'
+/**
+ * What a sampler must see: only the best token, the k best with their logits, or all logits. With a rule the device draws from the k
+ * best itself: then the token is all that is needed.
+ */
+export type SamplerNeeds = 'argmax' | 'logits' | { readonly topK: number; readonly rule?: DrawRule }
+
+/** What it is then given. */
+export type SamplerInput =
+  | { readonly kind: 'token'; readonly token: number }
+  | ({ readonly kind: 'candidates' } & Candidates)
+  | { readonly kind: 'logits'; readonly logits: Float32Array }
 
 const DEFAULTS = {
   temperature: 0.8,
@@ -73,23 +88,15 @@ type Resolved = { readonly [K in keyof typeof DEFAULTS]: number } & {
   readonly bias: ReadonlyMap<number, number>
 }
 
+/** Throws `bad-argument` for options out of range. */
 export function createSampler(options: SampleOptions = {}): Sampler {
   const resolved = resolve(options)
   const random = createRandom(resolved.seed)
   const adjusts = changesLogits(resolved)
   const { topK, temperature } = resolved
 
-  const draw = (sorted: Candidates | undefined, all: Float32Array): number => {
-    const left = narrow(sorted, all, resolved)
-    const probabilities = softmax(left.logits, temperature)
-    let at = random()
-    for (let i = 0; i < probabilities.length; i++) {
-      at -= probabilities[i]!
-      if (at < 0) return left.ids[i]!
-    }
-    // rounding: the probabilities summed to a hair below the drawn number
-    return left.ids[probabilities.findLastIndex((each) => each > 0)]!
-  }
+  const draw = (sorted: Candidates | undefined, all: Float32Array): number =>
+    drawCandidate(narrow(sorted, all, resolved), temperature, random())
 
   const sample = (logits: Float32Array, history: ArrayLike<number> = []): number => {
     const adjusted = adjusts ? adjust(logits, history, resolved) : logits
@@ -106,20 +113,22 @@ export function createSampler(options: SampleOptions = {}): Sampler {
       })
     }
     for (const id of candidates.ids) {
-      if (id < 0 || id >= IDS) throw new IngotError('bad-argument', 'a candidate is no token', { op: 'sample', got: id })
+      if (id < 0 || id >= ID_LIMIT) throw new IngotError('bad-argument', 'a candidate is no token', { op: 'sample', got: id })
     }
     findBest(candidates.logits)
-    const sorted = sortCandidates(candidates, temperature === 0 ? 1 : topK > 0 ? topK : undefined)
-    return temperature === 0 ? sorted.ids[0]! : draw(sorted, sorted.logits)
+    if (temperature === 0) return findBestId(candidates)
+    const sorted = sortCandidates(candidates, topK > 0 ? topK : undefined)
+    return draw(sorted, sorted.logits)
   }
-  return Object.assign(sample, { fromCandidates, seed: resolved.seed })
+  return Object.assign(sample, { fromCandidates, needs: (start: number) => needsOf(resolved, start), seed: resolved.seed })
 }
 
-export function samplerNeeds(options: SampleOptions = {}): SamplerNeeds {
-  const resolved = resolve(options)
+function needsOf(resolved: Resolved, start: number): SamplerNeeds {
+  const { temperature, topK, topP, minP, typicalP, seed } = resolved
   if (changesLogits(resolved)) return 'logits'
-  if (resolved.temperature === 0 || resolved.topK === 1) return 'argmax'
-  return resolved.topK > 0 ? { topK: resolved.topK } : 'logits'
+  if (temperature === 0 || topK === 1) return 'argmax'
+  if (topK === 0) return 'logits'
+  return typicalP < 1 ? { topK } : { topK, rule: { temperature, topP, minP, seed, start } }
 }
 
 function changesLogits(resolved: Resolved): boolean {
@@ -142,19 +151,25 @@ function everything(logits: Float32Array): Candidates {
   return { ids: countUp(logits.length), logits }
 }
 
-/** The highest logit, the lowest id among equals. Refuses what no probability can be made of. */
-function findBest(logits: Float32Array): number {
-  let best = -1
-  for (let id = 0; id < logits.length; id++) {
-    const logit = logits[id]!
-    if (logit !== logit || logit === Infinity) {
-      throw new IngotError('bad-argument', `logit ${id} is not a number below infinity`, {
-        op: 'sample',
-        got: logit,
-        hint: 'the model computed garbage: try another device or a smaller context',
-      })
+/** What is said of results that are no numbers, wherever it is noticed. */
+export function noNumber(what: string, got: number): IngotError {
+  return new IngotError('bad-argument', `${what} is not a number below infinity`, {
+    op: 'sample',
+    got,
+    hint: 'the model computed garbage: try another device or a smaller context',
+  })
+}
+
+/** The id of the highest logit, the lowest among equals. Refuses logits that are no probabilities: NaN, infinity, or none. */
+export function findBest(logits: Float32Array): number {
+  let [best, highest, id] = [-1, -Infinity, 0]
+  for (const logit of logits) {
+    if (!(logit < Infinity)) throw noNumber(`logit ${id}`, logit)
+    if (logit > highest) {
+      highest = logit
+      best = id
     }
-    if (logit > (best < 0 ? -Infinity : logits[best]!)) best = id
+    id++
   }
   if (best < 0) throw new IngotError('bad-argument', 'no token is possible', { op: 'sample', got: `${logits.length} logits` })
   return best
@@ -163,10 +178,10 @@ function findBest(logits: Float32Array): number {
 function adjust(logits: Float32Array, history: ArrayLike<number>, resolved: Resolved): Float32Array {
   const { bias, repetitionPenalty, repetitionWindow, presencePenalty, frequencyPenalty } = resolved
   const adjusted = logits.slice()
-  for (const [id, value] of bias) if (id < adjusted.length) adjusted[id]! += value
+  for (const [id, value] of bias) if (id < adjusted.length) adjusted[id] = value + (adjusted[id] ?? 0)
   const counts = new Map<number, number>()
   const from = repetitionWindow < 0 ? 0 : Math.max(0, history.length - repetitionWindow)
-  for (let i = from; i < history.length; i++) counts.set(history[i]!, (counts.get(history[i]!) ?? 0) + 1)
+  for (const id of Array.from(history).slice(from)) counts.set(id, (counts.get(id) ?? 0) + 1)
   for (const [id, count] of counts) {
     const logit = adjusted[id]
     if (logit === undefined) continue

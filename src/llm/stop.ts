@@ -41,7 +41,7 @@ export function createStopMatcher(stops: readonly string[]): StopMatcher {
     push(text) {
       if (stopped !== undefined) return { emit: '', stopped }
       for (let i = 0; i < text.length; i++) {
-        const found = advance(watches, text[i]!)
+        const found = advance(watches, text.charCodeAt(i))
         if (found === undefined) continue
         stopped = found
         const seen = held + text.slice(0, i + 1)
@@ -64,12 +64,12 @@ export function createStopMatcher(stops: readonly string[]): StopMatcher {
 }
 
 /** Takes one more UTF-16 unit; returns the longest stop string that it completes. */
-function advance(watches: readonly Watch[], unit: string): string | undefined {
+function advance(watches: readonly Watch[], unit: number): string | undefined {
   let found: string | undefined
   for (const watch of watches) {
     const { stop, fallback } = watch
-    while (watch.matched > 0 && stop[watch.matched] !== unit) watch.matched = fallback[watch.matched]!
-    if (stop[watch.matched] === unit) watch.matched++
+    while (watch.matched > 0 && stop.charCodeAt(watch.matched) !== unit) watch.matched = fallback[watch.matched] ?? 0
+    if (stop.charCodeAt(watch.matched) === unit) watch.matched++
     if (watch.matched === stop.length && (found === undefined || stop.length > found.length)) found = stop
   }
   return found
@@ -79,7 +79,7 @@ function advance(watches: readonly Watch[], unit: string): string | undefined {
 function buildFallback(stop: string): Int32Array {
   const fallback = new Int32Array(stop.length + 1)
   for (let length = 2, shorter = 0; length <= stop.length; length++) {
-    while (shorter > 0 && stop[shorter] !== stop[length - 1]) shorter = fallback[shorter]!
+    while (shorter > 0 && stop[shorter] !== stop[length - 1]) shorter = fallback[shorter] ?? 0
     if (stop[shorter] === stop[length - 1]) shorter++
     fallback[length] = shorter
   }

@@ -1,29 +1,37 @@
 // Chat templates: messages to the text a model was trained on. Knows the variables that templates expect and the errors
 // they raise; how Jinja is parsed and run is jinja.ts. A template is compiled once; `render` keeps no state.
 
-import { IngotError } from '../base/error.ts'
+import { IngotError, messageOf } from '../base/error.ts'
 import { compileJinja, runJinja } from './jinja.ts'
 
+/** A message of a conversation, as the chat template of the model reads it. */
 export interface ChatMessage {
+  /** `system`, `user`, `assistant`, `tool`, or whatever else the template knows */
   readonly role: string
+  /** usually a text; some templates take lists of parts */
   readonly content?: unknown
-  /** `tool_calls`, `name`, `reasoning_content`...: whatever the template reads */
+  /** `tool_calls`, `name`, `reasoning_content`...: whatever else the template reads */
   readonly [field: string]: unknown
 }
 
 export interface TemplateOptions {
+  /** text of the token that begins a text; default: none */
   readonly bosToken?: string
+  /** text of the token that ends a text; default: none */
   readonly eosToken?: string
+  /** default: console.warn */
   readonly warn?: (message: string) => void
 }
 
+/** What a template may read besides the messages. */
 export interface RenderOptions {
   /** end with the opening of an assistant message (default true) */
   readonly addGenerationPrompt?: boolean
+  /** descriptions of functions that the model may call, in the form that its template expects; default: none */
   readonly tools?: readonly unknown[]
-  /** what `strftime_now` tells; the present by default */
+  /** the time that `strftime_now` gives (default: the present) */
   readonly now?: Date
-  /** further variables of this template, such as `enable_thinking` */
+  /** further variables of the model's own template, such as `enable_thinking` */
   readonly variables?: Readonly<Record<string, unknown>>
 }
 
@@ -32,6 +40,9 @@ export interface Template {
   /** Throws `bad-argument` where the template raises an exception, with its words as the hint. */
   render(messages: readonly ChatMessage[], options?: RenderOptions): string
 }
+
+/** Characters of a template's own words in an error. */
+const MOST_QUOTED = 500
 
 /** What most models without a template understand. */
 export const CHATML =
@@ -60,7 +71,7 @@ export function createTemplate(source: string | undefined, options: TemplateOpti
         return runJinja(program, values, { now, raise })
       } catch (cause) {
         if (cause instanceof IngotError) throw cause
-        throw new IngotError('unsupported', 'the template failed', { op: 'template', hint: reason(cause), cause })
+        throw new IngotError('unsupported', 'the template failed', { op: 'template', hint: excerpt(messageOf(cause)), cause })
       }
     },
   }
@@ -70,14 +81,16 @@ function compile(source: string): ReturnType<typeof compileJinja> {
   try {
     return compileJinja(source)
   } catch (cause) {
-    throw new IngotError('bad-file', 'the chat template cannot be parsed', { op: 'template', hint: reason(cause), cause })
+    if (cause instanceof IngotError) throw cause
+    throw new IngotError('bad-file', 'the chat template cannot be parsed', { op: 'template', hint: excerpt(messageOf(cause)), cause })
   }
 }
 
 function raise(message: string): never {
-  throw new IngotError('bad-argument', 'the template refuses these messages', { op: 'template', hint: message })
+  throw new IngotError('bad-argument', 'the template refuses these messages', { op: 'template', hint: excerpt(message) })
 }
 
-function reason(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause)
+/** What a template says may be as long as it likes; an error has one line for it. */
+function excerpt(text: string): string {
+  return text.length > MOST_QUOTED ? `${text.slice(0, MOST_QUOTED)}...` : text
 }

@@ -1,18 +1,18 @@
-// The weights of a model on a device. A model is built twice: once against a source that only notes which tensors it wants, then,
+// The weights of a model on a device. A model is built twice: once against a source that only notes which tensors it asks for, then,
 // when those are loaded, against the real ones. So nothing is loaded that the model does not use, and progress is known.
 
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, ByteRange, Command, Device } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
-import { packedBytes, packedOf, repack } from '../kernel/repack.ts'
+import { boundBuffers } from '../kernel/family.ts'
+import { packedBytes, repack } from '../kernel/linear/repack.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
-import type { ModelSource } from '../nn/source.ts'
 import { GGML_TYPES, type GgmlType } from '../quant/type.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import type { Gguf } from '../weights/gguf.ts'
-import type { GgufTensor } from '../weights/gguf-header.ts'
-import { metaNumber, metaString } from '../weights/gguf-meta.ts'
+import type { Gguf } from '../weights/gguf/gguf.ts'
+import { type TensorFactory, type WeightSlice, createSource, readRopeFactors } from './model-source.ts'
 
+/** How far loading is, in bytes of weights. */
 export interface LoadProgress {
   readonly loaded: number
   readonly total: number
@@ -25,13 +25,8 @@ export interface LoadedModel {
   free(): void
 }
 
-/** A part of a tensor's rows, as loaded: `from` and `rows` count along its slowest axis. */
-interface Want {
-  readonly tensor: GgufTensor
-  readonly from: number
-  readonly rows: number
-  readonly packed: boolean
-}
+/** Stands for memory in a model that is built to see what it asks for: no device gives out this handle. */
+const NO_BUFFER = 0 as BufferHandle
 
 export async function loadModel(
   device: Device,
@@ -39,72 +34,85 @@ export async function loadModel(
   architecture: Architecture,
   { contextLength, onProgress, signal }: { contextLength: number; onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal },
 ): Promise<LoadedModel> {
-  const small = await readSmall(gguf)
-  const wanted = new Map<string, Want>()
+  const ropeFactors = await readRopeFactors(gguf)
   const packs = device.caps.lanes === 1 && device.caps.dot
-  architecture.build(
-    makeSource(gguf, contextLength, small, packs, {
-      weight: (want) => {
-        wanted.set(keyOf(want), want)
-        return leafFor(want, 0 as BufferHandle)
-      },
-      constant: (label, values) => Tensor.leaf(0 as BufferHandle, [values.length], 'f32', { label }),
-    }),
-  )
-
+  const build = (factory: TensorFactory): LanguageModel =>
+    architecture.build(createSource(gguf, { contextLength, packs, ropeFactors }, factory))
+  const slices = collectSlices(build)
+  const total = [...slices.values()].reduce((sum, slice) => sum + bytesOf(slice), 0)
   const handles = new Map<string, BufferHandle>()
   const owned: BufferHandle[] = []
-  const total = [...wanted.values()].reduce((sum, want) => sum + bytesOf(want), 0)
   let loaded = 0
   try {
-    for (const [key, want] of wanted) {
+    for (const [key, slice] of slices) {
       signal?.throwIfAborted()
-      const handle = await loadWeight(device, want)
+      const handle = await loadWeight(device, slice)
       owned.push(handle)
       handles.set(key, handle)
-      loaded += bytesOf(want)
+      loaded += bytesOf(slice)
       onProgress?.({ loaded, total })
     }
-    const model = architecture.build(
-      makeSource(gguf, contextLength, small, packs, {
-        weight: (want) => leafFor(want, handles.get(keyOf(want)) as BufferHandle),
-        constant: (label, values) => {
-          const handle = device.alloc(values.byteLength)
-          owned.push(handle)
-          device.write(handle, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
-          return Tensor.leaf(handle, [values.length], 'f32', { label })
-        },
-      }),
-    )
-    return {
-      model,
-      weightBytes: total,
-      free: () => {
-        for (const handle of owned.splice(0)) device.free(handle)
-      },
+    const model = build(loadedTensors(device, handles, owned))
+    const free = (): void => {
+      for (const handle of owned.splice(0)) device.free(handle)
     }
+    return { model, weightBytes: total, free }
   } catch (error) {
     for (const handle of owned) device.free(handle)
     throw error
   }
 }
 
-/** The weight as the model will read it; a packed one is made from the file's on the device, which then lets go of that. */
-async function loadWeight(device: Device, want: Want): Promise<BufferHandle> {
-  const source = await device.load(rangeOf(want))
-  if (!want.packed) return source
-  const params = { format: want.tensor.type, m: want.rows, k: want.tensor.dims[0] ?? 1 }
+/** The weights that a model asks for, each once. */
+function collectSlices(build: (factory: TensorFactory) => LanguageModel): Map<string, WeightSlice> {
+  const slices = new Map<string, WeightSlice>()
+  build({
+    weight: (slice) => {
+      slices.set(keyOf(slice), slice)
+      return leafFor(slice, NO_BUFFER)
+    },
+    constant: (label, values) => Tensor.leaf(NO_BUFFER, [values.length], 'f32', { label }),
+  })
+  return slices
+}
+
+/** Tensors over the loaded weights; constants are brought to the device, and added to `owned`. */
+function loadedTensors(device: Device, handles: ReadonlyMap<string, BufferHandle>, owned: BufferHandle[]): TensorFactory {
+  return {
+    weight: (slice) => {
+      const handle = handles.get(keyOf(slice))
+      if (handle === undefined)
+        throw new IngotError('bad-argument', 'a model must ask for the same weights each time it is built', {
+          op: 'load',
+          got: keyOf(slice),
+        })
+      return leafFor(slice, handle)
+    },
+    constant: (label, values) => {
+      const handle = device.alloc(values.byteLength)
+      owned.push(handle)
+      device.write(handle, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
+      return Tensor.leaf(handle, [values.length], 'f32', { label })
+    },
+  }
+}
+
+/** The weight as the model will read it; a packed one is made on the device from the file's, which is then freed. */
+async function loadWeight(device: Device, slice: WeightSlice): Promise<BufferHandle> {
+  const source = await device.load(rangeOf(slice))
+  if (!slice.packed) return source
+  const params = { format: slice.tensor.type, m: rowsOf(slice), k: columnsOf(slice) }
   let target: BufferHandle | undefined
   try {
     target = device.alloc(packedBytes(params))
-    const [w, y] = [source, target]
+    const buffers: Readonly<Record<string, BufferHandle>> = { w: source, y: target }
     const commands = await Promise.all(
-      repack(params).launches.map(async ({ kernel, uniforms, grid }): Promise<Command> => ({
+      repack.work(device.caps, params).launches.map(async (launch): Promise<Command> => ({
         kind: 'dispatch',
-        program: await device.compile(kernel),
-        buffers: [{ buffer: w }, { buffer: y }],
-        uniforms: packUniforms(kernel, uniforms),
-        grid,
+        program: await device.compile(launch.kernel),
+        buffers: boundBuffers(launch).map((name) => ({ buffer: buffers[name] ?? source })),
+        uniforms: packUniforms(launch.kernel, launch.uniforms),
+        grid: launch.grid,
       })),
     )
     await device.submit(commands)
@@ -117,95 +125,38 @@ async function loadWeight(device: Device, want: Want): Promise<BufferHandle> {
   }
 }
 
-interface Maker {
-  weight(want: Want): Tensor
-  constant(label: string, values: Float32Array): Tensor
+function rowsOf({ shape }: WeightSlice): number {
+  return shape.length === 1 ? 1 : shape[0]
 }
 
-function makeSource(gguf: Gguf, contextLength: number, small: ReadonlyMap<string, Float32Array>, packs: boolean, make: Maker): ModelSource {
-  const architecture = metaString(gguf, 'general.architecture')
-  const key = (name: string): string => `${architecture}.${name}`
-  const find = (name: string): GgufTensor | undefined => gguf.tensors.get(name)
-  const need = (name: string): GgufTensor => {
-    const tensor = find(name)
-    if (tensor === undefined) throw new IngotError('bad-file', 'the file has no such tensor', { op: architecture, got: name })
-    return tensor
-  }
-  const part = (tensor: GgufTensor, from: number, rows: number): Want => ({
-    tensor,
-    from,
-    rows,
-    packed: packs && tensor.dims.length > 1 && packedOf(tensor.type, tensor.dims[0] ?? 1) !== undefined,
-  })
-  const whole = (tensor: GgufTensor): Want => part(tensor, 0, rowsOf(tensor))
-  return {
-    architecture,
-    contextLength,
-    number: (name, fallback) => metaNumber(gguf, key(name), fallback),
-    text: (name, fallback) => metaString(gguf, key(name), fallback),
-    has: (name) => find(name) !== undefined,
-    table: (name) => make.weight({ ...whole(need(name)), packed: false }),
-    weight: (name) => make.weight(whole(need(name))),
-    find: (name) => {
-      const tensor = find(name)
-      return tensor === undefined ? undefined : make.weight(whole(tensor))
-    },
-    rows: (name, from, rows) => {
-      const tensor = need(name)
-      if (from + rows > rowsOf(tensor)) {
-        throw new IngotError('bad-file', 'tensor has too few rows', {
-          op: architecture,
-          got: `${name} with ${rowsOf(tensor)}`,
-          wanted: from + rows,
-        })
-      }
-      return make.weight(part(tensor, from, rows))
-    },
-    values: (name) => small.get(name),
-    constant: make.constant,
-  }
+function columnsOf({ shape }: WeightSlice): number {
+  return shape[1] ?? shape[0]
 }
 
-/** Tensors that models turn into tables on the host: rotary factors. */
-async function readSmall(gguf: Gguf): Promise<Map<string, Float32Array>> {
-  const small = new Map<string, Float32Array>()
-  for (const tensor of gguf.tensors.values()) {
-    if (!tensor.name.startsWith('rope_') || tensor.type !== 'f32' || tensor.elements > 4096) continue
-    const bytes = await tensor.file.read(tensor.offset, tensor.bytes)
-    small.set(tensor.name, new Float32Array(bytes.slice().buffer))
-  }
-  return small
+function rowBytes(slice: WeightSlice): number {
+  const { block, bytes } = GGML_TYPES[slice.tensor.type]
+  return (columnsOf(slice) / block) * bytes
 }
 
-function rowsOf(tensor: GgufTensor): number {
-  return tensor.elements / (tensor.dims[0] ?? 1)
+function bytesOf(slice: WeightSlice): number {
+  return rowsOf(slice) * rowBytes(slice)
 }
 
-function rowBytes({ type, dims }: GgufTensor): number {
-  const { block, bytes } = GGML_TYPES[type]
-  return ((dims[0] ?? 1) / block) * bytes
+function keyOf({ tensor, from, shape, packed }: WeightSlice): string {
+  return `${tensor.name} ${from} ${shape.join('x')} ${packed}`
 }
 
-function bytesOf({ tensor, rows }: Want): number {
-  return rows * rowBytes(tensor)
-}
-
-function keyOf({ tensor, from, rows, packed }: Want): string {
-  return `${tensor.name} ${from} ${rows} ${packed}`
-}
-
-function leafFor({ tensor, from, rows, packed }: Want, buffer: BufferHandle): Tensor {
-  const cols = tensor.dims[0] ?? 1
-  const shape = tensor.dims.length === 1 ? [cols] : [rows, cols]
-  const label = from === 0 && rows === rowsOf(tensor) ? tensor.name : `${tensor.name}[${from}..]`
+function leafFor({ tensor, from, shape, packed }: WeightSlice, buffer: BufferHandle): Tensor {
+  const whole = shape.reduce((product: number, size) => product * size, 1) === tensor.elements
+  const label = whole ? tensor.name : `${tensor.name}[${from}..]`
   return Tensor.leaf(buffer, shape, tensor.type satisfies GgmlType, { label, layout: packed ? 'packed' : 'file' })
 }
 
-function rangeOf(want: Want): ByteRange {
-  const { tensor, from } = want
-  const start = tensor.offset + from * rowBytes(tensor)
+function rangeOf(slice: WeightSlice): ByteRange {
+  const { tensor, from } = slice
+  const start = tensor.offset + from * rowBytes(slice)
   return {
-    bytes: bytesOf(want),
+    bytes: bytesOf(slice),
     ...(tensor.file.path === undefined ? {} : { path: tensor.file.path }),
     offset: start,
     read: (at, length) => tensor.file.read(start + at, length),

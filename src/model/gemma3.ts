@@ -2,11 +2,12 @@
 // the +1), query and key norms, gated GELU. Five of six layers see a sliding window and use the short rotary base.
 
 import { attend } from '../nn/attention.ts'
-import type { StepInput } from '../nn/cache.ts'
+import { type StepInput, layerCache } from '../nn/cache.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
 import { normHeads } from '../nn/norm.ts'
-import { type Rope, applyRope, makeRope, readScaling } from '../nn/rope.ts'
+import { type Rope, applyRope, makeRope, readBase, readRopeDims, readScaling } from '../nn/rope.ts'
+import { readScale, readSizes, readWindow } from '../nn/size.ts'
 import type { ModelSource } from '../nn/source.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { Architecture, LanguageModel } from './model.ts'
@@ -29,47 +30,43 @@ export const gemma3: Architecture = {
   names: ['gemma3'],
   about: 'Gemma 3 (text)',
   build(source: ModelSource): LanguageModel {
-    const width = source.number('embedding_length')
-    const layerCount = source.number('block_count')
-    const heads = source.number('attention.head_count')
-    const kvHeads = source.number('attention.head_count_kv', heads)
-    const dim = source.number('attention.key_length', width / heads)
-    const eps = source.number('attention.layer_norm_rms_epsilon')
-    const scale = source.number('attention.scale', 0) || 1 / Math.sqrt(dim)
-    const window = source.number('attention.sliding_window', 0)
-    const pattern = source.number('attention.sliding_window_pattern', 6)
+    const sizes = readSizes(source)
+    const { width, heads, kvHeads, dim, vocabulary, eps } = sizes
+    const scale = readScale(source, dim)
+    const window = readWindow(source)
+    const pattern = source.count('attention.sliding_window_pattern', { otherwise: 6 })
     const isLocal = (layer: number): boolean => layer % pattern < pattern - 1
-    const dims = source.number('rope.dimension_count', dim)
+    const dims = readRopeDims(source, dim)
     const globalRope: Rope = makeRope(source, 'rope', {
       style: 'half',
       dims,
-      base: source.number('rope.freq_base', 1_000_000),
+      base: readBase(source, 'rope.freq_base', 1_000_000),
       ...readScaling(source),
     })
-    const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: source.number('rope.freq_base_swa', 10000) })
+    const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: readBase(source, 'rope.freq_base_swa', 10000) })
 
     const embeddingScale = source.constant('embedding scale', Float32Array.of(Math.sqrt(width)))
-    const embedding = source.table('token_embd.weight')
-    const norm = source.weight('output_norm.weight')
-    const output = source.find('output.weight') ?? source.weight('token_embd.weight')
-    const layers = Array.from({ length: layerCount }, (_, i): Layer => ({
-      attnNorm: source.weight(`blk.${i}.attn_norm.weight`),
-      q: readLinear(source, `blk.${i}.attn_q`),
-      k: readLinear(source, `blk.${i}.attn_k`),
-      v: readLinear(source, `blk.${i}.attn_v`),
-      out: readLinear(source, `blk.${i}.attn_output`),
-      qNorm: source.weight(`blk.${i}.attn_q_norm.weight`),
-      kNorm: source.weight(`blk.${i}.attn_k_norm.weight`),
-      attnPostNorm: source.weight(`blk.${i}.post_attention_norm.weight`),
-      ffnNorm: source.weight(`blk.${i}.ffn_norm.weight`),
-      ffnPostNorm: source.weight(`blk.${i}.post_ffw_norm.weight`),
-      ffn: readGated(source, `blk.${i}`),
+    const embedding = source.embedding('token_embd.weight', [vocabulary, width])
+    const norm = source.weight('output_norm.weight', [width])
+    const output = source.find('output.weight', [vocabulary, width]) ?? source.weight('token_embd.weight', [vocabulary, width])
+    const layers = Array.from({ length: sizes.layers }, (_, i): Layer => ({
+      attnNorm: source.weight(`blk.${i}.attn_norm.weight`, [width]),
+      q: readLinear(source, `blk.${i}.attn_q`, [heads * dim, width]),
+      k: readLinear(source, `blk.${i}.attn_k`, [kvHeads * dim, width]),
+      v: readLinear(source, `blk.${i}.attn_v`, [kvHeads * dim, width]),
+      out: readLinear(source, `blk.${i}.attn_output`, [width, heads * dim]),
+      qNorm: source.weight(`blk.${i}.attn_q_norm.weight`, [dim]),
+      kNorm: source.weight(`blk.${i}.attn_k_norm.weight`, [dim]),
+      attnPostNorm: source.weight(`blk.${i}.post_attention_norm.weight`, [width]),
+      ffnNorm: source.weight(`blk.${i}.ffn_norm.weight`, [width]),
+      ffnPostNorm: source.weight(`blk.${i}.post_ffw_norm.weight`, [width]),
+      ffn: readGated(source, `blk.${i}`, sizes),
     }))
 
     return {
-      vocabulary: embedding.shape[0] ?? 0,
+      vocabulary,
       width,
-      cache: { layers: layerCount, heads: kvHeads, dim },
+      cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
         let x = embedding.gather(tokens).mul(embeddingScale).named('embedding') // [n, width]
         layers.forEach((layer, i) => {
@@ -78,7 +75,7 @@ export const gemma3: Architecture = {
           const q = applyRope(rope, normHeads(applyLinear(layer.q, h), layer.qNorm, heads, eps), positions, heads) // [n, heads * dim]
           const k = applyRope(rope, normHeads(applyLinear(layer.k, h), layer.kNorm, kvHeads, eps), positions, kvHeads) // [n, kvHeads * dim]
           const v = applyLinear(layer.v, h)
-          const mixed = attend(q, k, v, cache[i]!, positions, { heads, scale, window: isLocal(i) ? window : 0 })
+          const mixed = attend(q, k, v, layerCache(cache, i), positions, { heads, scale, window: isLocal(i) ? window : 0 })
           x = x.add(applyLinear(layer.out, mixed).rmsNorm(layer.attnPostNorm, eps)).named(`layer ${i} attention`)
           x = x.add(applyGated(layer.ffn, x.rmsNorm(layer.ffnNorm, eps), 'gelu').rmsNorm(layer.ffnPostNorm, eps)).named(`layer ${i}`)
         })

@@ -2,10 +2,11 @@
 // positions in adjacent pairs (the files' query and key rows are permuted for it), grouped key and value heads, gated SiLU.
 
 import { attend } from '../nn/attention.ts'
-import type { StepInput } from '../nn/cache.ts'
+import { type StepInput, layerCache } from '../nn/cache.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
-import { type Rope, applyRope, makeRope, readScaling } from '../nn/rope.ts'
+import { type Rope, applyRope, makeRope, readBase, readRopeDims, readScaling } from '../nn/rope.ts'
+import { readScale, readSizes, readWindow } from '../nn/size.ts'
 import type { ModelSource } from '../nn/source.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { Architecture, LanguageModel } from './model.ts'
@@ -24,39 +25,36 @@ export const llama: Architecture = {
   names: ['llama'],
   about: 'Llama 2 and 3, Mistral, TinyLlama, SmolLM',
   build(source: ModelSource): LanguageModel {
-    const width = source.number('embedding_length')
-    const layerCount = source.number('block_count')
-    const heads = source.number('attention.head_count')
-    const kvHeads = source.number('attention.head_count_kv', heads)
-    const dim = source.number('attention.key_length', width / heads)
-    const eps = source.number('attention.layer_norm_rms_epsilon')
-    const window = source.number('attention.sliding_window', 0)
-    const scale = source.number('attention.scale', 0) || 1 / Math.sqrt(dim)
+    const sizes = readSizes(source)
+    const { width, heads, kvHeads, dim, vocabulary, eps } = sizes
+    const window = readWindow(source)
+    const scale = readScale(source, dim)
+    const dims = readRopeDims(source, dim)
     const rope: Rope = makeRope(source, 'rope', {
       style: 'adjacent',
-      dims: source.number('rope.dimension_count', dim),
-      base: source.number('rope.freq_base', 10000),
-      factors: source.values('rope_freqs.weight'),
+      dims,
+      base: readBase(source, 'rope.freq_base', 10000),
+      factors: source.values('rope_freqs.weight', dims / 2),
       ...readScaling(source),
     })
 
-    const embedding = source.table('token_embd.weight')
-    const norm = source.weight('output_norm.weight')
-    const output = source.find('output.weight') ?? source.weight('token_embd.weight')
-    const layers = Array.from({ length: layerCount }, (_, i): Layer => ({
-      attnNorm: source.weight(`blk.${i}.attn_norm.weight`),
-      q: readLinear(source, `blk.${i}.attn_q`),
-      k: readLinear(source, `blk.${i}.attn_k`),
-      v: readLinear(source, `blk.${i}.attn_v`),
-      out: readLinear(source, `blk.${i}.attn_output`),
-      ffnNorm: source.weight(`blk.${i}.ffn_norm.weight`),
-      ffn: readGated(source, `blk.${i}`),
+    const embedding = source.embedding('token_embd.weight', [vocabulary, width])
+    const norm = source.weight('output_norm.weight', [width])
+    const output = source.find('output.weight', [vocabulary, width]) ?? source.weight('token_embd.weight', [vocabulary, width])
+    const layers = Array.from({ length: sizes.layers }, (_, i): Layer => ({
+      attnNorm: source.weight(`blk.${i}.attn_norm.weight`, [width]),
+      q: readLinear(source, `blk.${i}.attn_q`, [heads * dim, width]),
+      k: readLinear(source, `blk.${i}.attn_k`, [kvHeads * dim, width]),
+      v: readLinear(source, `blk.${i}.attn_v`, [kvHeads * dim, width]),
+      out: readLinear(source, `blk.${i}.attn_output`, [width, heads * dim]),
+      ffnNorm: source.weight(`blk.${i}.ffn_norm.weight`, [width]),
+      ffn: readGated(source, `blk.${i}`, sizes),
     }))
 
     return {
-      vocabulary: embedding.shape[0] ?? 0,
+      vocabulary,
       width,
-      cache: { layers: layerCount, heads: kvHeads, dim },
+      cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
         let x = embedding.gather(tokens).named('embedding') // [n, width]
         layers.forEach((layer, i) => {
@@ -64,7 +62,7 @@ export const llama: Architecture = {
           const q = applyRope(rope, applyLinear(layer.q, h), positions, heads) // [n, heads * dim]
           const k = applyRope(rope, applyLinear(layer.k, h), positions, kvHeads) // [n, kvHeads * dim]
           const v = applyLinear(layer.v, h)
-          const mixed = attend(q, k, v, cache[i]!, positions, { heads, scale, window })
+          const mixed = attend(q, k, v, layerCache(cache, i), positions, { heads, scale, window })
           x = x.add(applyLinear(layer.out, mixed)).named(`layer ${i} attention`)
           x = x.add(applyGated(layer.ffn, x.rmsNorm(layer.ffnNorm, eps), 'silu')).named(`layer ${i}`)
         })

@@ -2,6 +2,7 @@
 
 import type { Tensor } from '../tensor/tensor.ts'
 import { type Linear, applyLinear, readLinear } from './linear.ts'
+import type { Sizes } from './size.ts'
 import type { ModelSource } from './source.ts'
 
 export interface Gated {
@@ -10,12 +11,12 @@ export interface Gated {
   readonly down: Linear
 }
 
-/** `name.ffn_gate`, `name.ffn_up`, `name.ffn_down`. */
-export function readGated(source: ModelSource, name: string): Gated {
+/** `name.ffn_gate` and `name.ffn_up` [hidden, width], `name.ffn_down` [width, hidden]. */
+export function readGated(source: ModelSource, name: string, { width, hidden }: Pick<Sizes, 'width' | 'hidden'>): Gated {
   return {
-    gate: readLinear(source, `${name}.ffn_gate`),
-    up: readLinear(source, `${name}.ffn_up`),
-    down: readLinear(source, `${name}.ffn_down`),
+    gate: readLinear(source, `${name}.ffn_gate`, [hidden, width]),
+    up: readLinear(source, `${name}.ffn_up`, [hidden, width]),
+    down: readLinear(source, `${name}.ffn_down`, [width, hidden]),
   }
 }
 

@@ -1,16 +1,16 @@
 // A linear layer: a weight in any format, and a bias where the file has one.
 
 import type { Tensor } from '../tensor/tensor.ts'
-import type { ModelSource } from './source.ts'
+import type { MatrixShape, ModelSource } from './source.ts'
 
 export interface Linear {
   readonly weight: Tensor
   readonly bias: Tensor | undefined
 }
 
-/** `name.weight` and, if present, `name.bias`. */
-export function readLinear(source: ModelSource, name: string): Linear {
-  return { weight: source.weight(`${name}.weight`), bias: source.find(`${name}.bias`) }
+/** `name.weight` [out, in] and, if present, `name.bias` [out]. */
+export function readLinear(source: ModelSource, name: string, shape: MatrixShape): Linear {
+  return { weight: source.weight(`${name}.weight`, shape), bias: source.find(`${name}.bias`, [shape[0]]) }
 }
 
 /** x [n, in] -> [n, out] */

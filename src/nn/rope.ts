@@ -28,7 +28,22 @@ export interface RopeOptions {
 export function makeRope(source: ModelSource, label: string, options: RopeOptions): Rope {
   const { style, dims, yarn } = options
   const magnitude = (options.magnitude ?? 1) * (yarn === undefined ? 1 : 1 + 0.1 * Math.log(yarn.factor))
-  return { freqs: source.constant(label, ropeFrequencies(options)), style, dims, magnitude }
+  const freqs = ropeFrequencies(options)
+  const odd = freqs.find((freq) => !Number.isFinite(freq))
+  if (odd !== undefined) throw source.bad(`the settings of rope give no frequencies (${label})`, odd, 'finite numbers')
+  return { freqs: source.constant(label, freqs), style, dims, magnitude }
+}
+
+/** How many elements of a head turn: all, unless the file says less. */
+export function readRopeDims(source: ModelSource, dim: number): number {
+  const dims = source.count('rope.dimension_count', { least: 2, most: dim, otherwise: dim })
+  if (dims % 2 !== 0) throw source.bad('rope.dimension_count must be even', dims, 'pairs of dimensions')
+  return dims
+}
+
+/** The base of the frequencies; far above that of any model, angles are all zero. */
+export function readBase(source: ModelSource, key: string, otherwise: number): number {
+  return source.number(key, { least: 1, most: 1e15, otherwise })
 }
 
 /** One angle per pair of dimensions. */
@@ -46,14 +61,19 @@ export function ropeFrequencies({ dims, base, factors, linear = 1, yarn }: RopeO
 /** The settings `rope.scaling.*` of a file as options. */
 export function readScaling(source: ModelSource): Pick<RopeOptions, 'linear' | 'yarn'> {
   const kind = source.text('rope.scaling.type', 'none')
-  const factor = source.number('rope.scaling.factor', source.number('rope.scale_linear', 1))
+  const range = { least: kind === 'yarn' ? 1e-6 : 0, most: 1e6 }
+  const factor = source.number('rope.scaling.factor', {
+    ...range,
+    otherwise: source.number('rope.scale_linear', { ...range, otherwise: 1 }),
+  })
   if (kind === 'yarn') {
+    const turns = { least: 1e-6, most: 1e6 }
     return {
       yarn: {
         factor,
-        originalLength: source.number('rope.scaling.original_context_length', source.number('context_length')),
-        betaFast: source.number('rope.scaling.yarn_beta_fast', 32),
-        betaSlow: source.number('rope.scaling.yarn_beta_slow', 1),
+        originalLength: source.count('rope.scaling.original_context_length', { otherwise: source.count('context_length') }),
+        betaFast: source.number('rope.scaling.yarn_beta_fast', { ...turns, otherwise: 32 }),
+        betaSlow: source.number('rope.scaling.yarn_beta_slow', { ...turns, otherwise: 1 }),
       },
     }
   }

@@ -1,48 +1,55 @@
 // F32, F16 and BF16: one weight per element. BF16 is the upper half of an f32.
 
-import { encodeHalf } from '../ir/interpret/half.ts'
-import type { Value } from '../ir/value.ts'
-import type { Format, WeightStorage, Weights } from './format.ts'
+/* oxlint-disable typescript/no-non-null-assertion -- an encoder is given whole blocks, and its counters stay within them */
+
+import { encodeHalf } from '../base/half.ts'
+import type { Format, WeightStorage } from './format.ts'
+
+type Elements<S extends WeightStorage> = NonNullable<Format<S>['element']>
 
 /** A format of single elements; runs of 32 are eight vectors of four. */
 function elementFormat<S extends WeightStorage>(
   name: Format['name'],
   storage: S,
-  four: (w: Weights<S>, index: Value<'u32'>) => Value<'f32x4'>,
-  one: (w: Weights<S>, index: Value<'u32'>) => Value<'f32'>,
+  element: Elements<S>,
   encode: (values: Float32Array) => ArrayBufferView<ArrayBuffer>,
 ): Format<S> {
   return {
     name,
     storage,
-    element: { four, one },
+    element,
     encode: (values) => {
       const { buffer, byteOffset, byteLength } = encode(values)
       return new Uint8Array(buffer, byteOffset, byteLength)
     },
-    decode: (_k, w, chunk) => Array.from({ length: 8 }, (_, i) => four(w, chunk.mul(32).add(4 * i))),
+    decode: (_k, w, chunk) => Array.from({ length: 8 }, (_, i) => element.four(w, chunk.mul(32).add(4 * i))),
   }
 }
 
 export const f32 = elementFormat(
   'f32',
   'f32',
-  (w, i) => w.load(i, 4),
-  (w, i) => w.at(i),
+  { vector: (w, i, width, hint) => w.load(i, width, hint), four: (w, i) => w.load(i, 4), one: (w, i) => w.at(i) },
   (values) => Float32Array.from(values),
 )
 export const f16 = elementFormat(
   'f16',
   'f16',
-  (w, i) => w.load(i, 4).to('f32'),
-  (w, i) => w.at(i).to('f32'),
+  {
+    vector: (w, i, width, hint) => w.load(i, width, hint).to('f32'),
+    four: (w, i) => w.load(i, 4).to('f32'),
+    one: (w, i) => w.at(i).to('f32'),
+  },
   encodeF16,
 )
 export const bf16 = elementFormat(
   'bf16',
   'u16',
-  (w, i) => w.load(i, 4).shl(16).as('f32'),
-  (w, i) => w.at(i).shl(16).as('f32'),
+  {
+    vector: (w, i, width, hint) => w.load(i, width, hint).shl(16).as('f32'),
+    four: (w, i) => w.load(i, 4).shl(16).as('f32'),
+    one: (w, i) => w.at(i).shl(16).as('f32'),
+  },
   encodeBf16,
 )
 

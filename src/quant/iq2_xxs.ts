@@ -2,8 +2,11 @@
 // and a word with four 7-bit sign patterns (the eighth sign makes the parity even) and a 4-bit scale.
 // y = d*(0.5 + scale)*0.25 * magnitude * sign.
 
-import { halfOf, wordOf16 } from './bytes.ts'
+import type { Value } from '../ir/value.ts'
 import type { Format } from './format.ts'
+import { interleaved } from './packed/interleaved.ts'
+import { type Field, copied, spreadNibble } from './packed/packed.ts'
+import { halfOf, wordOf16 } from './unaligned.ts'
 
 /** The grid of the format: 256 entries of eight magnitudes, 0: 8, 1: 25, 2: 43, two bits each, as four hex digits. */
 const GRID =
@@ -19,11 +22,94 @@ const GRID =
   '811881408211840184048410841584408460850085468594860986408660880289048a11900490109024904090a19116' +
   '91809245940094229444955198819920a002a050a085a109a200a418a850a904'
 
-/** The grid as bytes, four to a word, two words to an entry. */
-const WORDS = Array.from({ length: 512 }, (_, i) => {
-  const entry = Number.parseInt(GRID.slice(4 * (i >> 1), 4 * (i >> 1) + 4), 16) >> (8 * (i & 1))
-  return [0, 1, 2, 3].reduce((word, byte) => word + ([8, 25, 43][(entry >> (2 * byte)) & 3] ?? 0) * 256 ** byte, 0)
+const MAGNITUDES = [8, 25, 43]
+const LARGEST = 43
+/** Two bits of magnitude and a sign as unsigned bytes. */
+const VALUES = [8, 25, 43, 0, -8, -25, -43, 0, 0, 0, 0, 0, 0, 0, 0, 0].map((value) => value + LARGEST)
+
+/** The grid as numbers: eight magnitudes for each byte. */
+export const IQ2_XXS_GRID: readonly (readonly number[])[] = Array.from({ length: 256 }, (_, entry) => {
+  const bits = Number.parseInt(GRID.slice(4 * entry, 4 * entry + 4), 16)
+  return Array.from({ length: 8 }, (_, i) => MAGNITUDES[(bits >> (2 * i)) & 3] ?? 0)
 })
+
+/** The same as bytes, four to a word, two words to an entry. */
+const WORDS = IQ2_XXS_GRID.flatMap((entry) =>
+  [0, 4].map((from) => entry.slice(from, from + 4).reduce((word, magnitude, byte) => word + magnitude * 256 ** byte, 0)),
+)
+
+/** The grid as codes of magnitudes, a byte each, four to a word. */
+const CODES = IQ2_XXS_GRID.flatMap((entry) =>
+  [0, 4].map((from) =>
+    entry.slice(from, from + 4).reduce((word, magnitude, byte) => word + MAGNITUDES.indexOf(magnitude) * 256 ** byte, 0),
+  ),
+)
+
+/** Byte of a block where the choices of sub-block `sub` are; its signs and scale follow. */
+const FIRST = 2
+
+/** Word w of half n: byte b has the codes of weights 4w + b of the half's four sub-blocks, two bits each. */
+const magnitudes: Field = {
+  bytes: 4,
+  count: 16,
+  write: (k, read, i) => {
+    const [half, word] = [i.shr(3), i.and(7)]
+    const codes = [0, 1, 2, 3].map((sub) => {
+      const choice = read(half.mul(32).add(FIRST + 8 * sub), 4)
+      const entry = choice.shr(word.shr(1).mul(8)).and(255)
+      return k.table('u32', CODES, entry.mul(2).add(word.and(1))).shl(2 * sub)
+    })
+    return codes.reduce((a, b) => a.or(b))
+  },
+  define: (read, i) => {
+    const [half, word] = [i >> 3, i & 7]
+    return [0, 1, 2, 3].reduce((all, sub) => {
+      const entry = (read(32 * half + FIRST + 8 * sub, 4) >>> (8 * (word >> 1))) & 255
+      return (all | ((CODES[2 * entry + (word & 1)] ?? 0) << (2 * sub))) >>> 0
+    }, 0)
+  },
+}
+
+/** Word w: bit s of byte b is the sign of weight 4w + b of sub-block s. */
+const signBits: Field = {
+  bytes: 4,
+  count: 8,
+  write: (_k, read, i) => {
+    const bits = Array.from({ length: 8 }, (_, sub) => {
+      const seven = read(i.mul(0).add(FIRST + 8 * sub + 4), 4)
+        .shr(i.shr(1).mul(7))
+        .and(127)
+      const eight = seven.or(seven.popcount().and(1).shl(7))
+      return spreadNibble(eight.shr(i.and(1).mul(4)).and(15)).shl(sub)
+    })
+    return bits.reduce((a, b) => a.or(b))
+  },
+  define: (read, i) =>
+    Array.from({ length: 8 }, (_, sub) => {
+      const seven = (read(FIRST + 8 * sub + 4, 4) >>> (7 * (i >> 1))) & 127
+      const parity = [0, 1, 2, 3, 4, 5, 6].reduce((sum, bit) => sum ^ ((seven >> bit) & 1), 0)
+      const four = ((seven | (parity << 7)) >> (4 * (i & 1))) & 15
+      return [0, 1, 2, 3].reduce((word, byte) => word | (((four >> byte) & 1) << (8 * byte + sub)), 0)
+    }).reduce((a, b) => (a | b) >>> 0),
+}
+
+/** Twice the scales of the eight sub-blocks and one, four to a word. */
+const scaleBytes: Field = {
+  bytes: 4,
+  count: 2,
+  write: (_k, read, i) => {
+    const parts = [0, 1, 2, 3].map((sub) => {
+      const signs = read(i.mul(32).add(FIRST + 8 * sub + 4), 4)
+      return signs
+        .shr(28)
+        .mul(2)
+        .add(1)
+        .shl(8 * sub)
+    })
+    return parts.reduce((a, b) => a.or(b))
+  },
+  define: (read, i) => [0, 1, 2, 3].reduce((word, sub) => word + (2 * (read(32 * i + FIRST + 8 * sub + 4, 4) >>> 28) + 1) * 256 ** sub, 0),
+}
 
 export const iq2_xxs: Format<'u16'> = {
   name: 'iq2_xxs',
@@ -42,18 +128,35 @@ export const iq2_xxs: Format<'u16'> = {
       const seven = signs.shr(7 * group).and(127)
       const eight = k.let('eight', seven.or(seven.popcount().and(1).shl(7)))
       return [0, 1].map((half) => {
-        const sign = [0, 1, 2, 3].map((lane) =>
-          k.const('f32', 1).sub(
-            eight
-              .shr(4 * half + lane)
-              .and(1)
-              .to('f32')
-              .mul(2),
-          ),
-        )
+        const sign = (lane: number): Value<'f32'> => {
+          const negative = eight.shr(4 * half + lane).and(1)
+          return k.const('f32', 1).sub(negative.to('f32').mul(2))
+        }
         const magnitude = k.table('u32', WORDS, entry.add(half)).unpackU8().to('f32')
-        return magnitude.mul(d).mul(k.vec(...sign) as never)
+        return magnitude.mul(d).mul(k.vec(sign(0), sign(1), sign(2), sign(3)))
       })
     })
   },
+  // Three bits of each weight instead of two: looking the grid up for every weight would take longer than reading the bits.
+  packed: interleaved({
+    quants: [magnitudes, signBits],
+    scales: [copied(0, 2, 1), scaleBytes],
+    per: 32,
+    scale: 'unsigned',
+    offset: LARGEST,
+    unit: 1 / 8,
+    run: 2,
+    quantsOf(tile, half, word, plus, group) {
+      const codes = tile.quants(half.mul(8).add(word), plus, group)
+      const signs = tile.quants(word, 16 + plus, group).shr(half.mul(4).splat(tile.width))
+      return [0, 1, 2, 3].map((sub) => {
+        const sign = sub < 2 ? signs.shl(2 - sub) : signs.shr(sub - 2)
+        return codes
+          .shr(2 * sub)
+          .and(0x03030303)
+          .or(sign.and(0x04040404))
+          .lookup16(VALUES)
+      })
+    },
+  }),
 }

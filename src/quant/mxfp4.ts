@@ -1,11 +1,13 @@
 // MXFP4: 32 weights in 17 bytes: an exponent byte e, 16 bytes of 4-bit floats. y = 2^(e-128) * V[q], V being twice the E2M1 value.
 
-import { nibbles, wordOf8 } from './bytes.ts'
-import { type BlockEncoder, encodeBlocks } from './encode.ts'
-import { largest } from './encode-32.ts'
+/* oxlint-disable typescript/no-non-null-assertion -- an encoder is given whole blocks, and its counters stay within them */
+
+import { nibbles, wordOf8 } from './unaligned.ts'
+import { type BlockEncoder, encodeBlocks } from './encode/encode.ts'
+import { largest } from './encode/blocks-32.ts'
 import type { Format } from './format.ts'
-import { joinBytes } from './packed.ts'
-import { packed32 } from './packed-32.ts'
+import { packed32 } from './packed/blocks-32.ts'
+import { copied } from './packed/packed.ts'
 
 const VALUES = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const
 
@@ -21,16 +23,11 @@ export const mxfp4: Format<'u8'> = {
     return nibbles(k, (i) => wordOf8(w, block.add(1 + 4 * i))).map((q) => q.lookup16(VALUES).unpackI8().to('f32').mul(d))
   },
   packed: packed32({
-    words: 4,
-    scaleBytes: 16,
+    quants: copied(1, 4, 4),
+    scale: copied(0, 1, 1),
     bias: 12,
     small: true,
-    word: (w, block, index) => wordOf8(w, block.mul(17).add(index.mul(4)).add(1)),
     value: (nibbles) => nibbles.lookup16(VALUES.map((value) => value + 12)),
-    packScales: (k, w, rows, out) => {
-      for (let four = 0; four < 4; four++)
-        out.scale(k.const('u32', 0), four, joinBytes(rows.slice(4 * four, 4 * four + 4).map((row) => w.at(row.mul(17)))))
-    },
     // 2^(e - 128) as a product, since the power alone may be subnormal: 2^(e/2 - 64) * 2^(e - e/2 - 64).
     scales: (_k, tile, group) => {
       const e = tile.bytes(0, group).to('u32')

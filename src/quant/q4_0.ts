@@ -1,11 +1,12 @@
 // Q4_0: 32 weights in 18 bytes: half d, 16 bytes of nibbles. y = (q - 8) * d; low nibbles are weights 0-15, high 16-31.
 
-import { halfOf, nibbles, wordOf16 } from './bytes.ts'
-import { encodeBlocks } from './encode.ts'
-import { signedEncoder } from './encode-32.ts'
+import { halfOf, nibbles, wordOf16 } from './unaligned.ts'
+import { encodeBlocks } from './encode/encode.ts'
+import { signedEncoder } from './encode/blocks-32.ts'
+import { NIBBLES, dot32, pairOf16, twice } from './dot/blocks-32.ts'
 import type { Format } from './format.ts'
-import { joinHalves } from './packed.ts'
-import { packed32 } from './packed-32.ts'
+import { half, halves, packed32 } from './packed/blocks-32.ts'
+import { copied } from './packed/packed.ts'
 
 const encodeBlock = signedEncoder(4)
 
@@ -18,16 +19,18 @@ export const q4_0: Format<'u16'> = {
     return nibbles(k, (i) => wordOf16(w, block.add(1 + 2 * i))).map((q) => q.unpackU8().to('f32').sub(8).mul(d))
   },
   packed: packed32({
-    words: 4,
-    scaleBytes: 32,
+    quants: copied(2, 4, 4),
+    scale: half(0),
     bias: 8,
     small: true,
-    word: (w, block, index) => wordOf16(w, block.mul(9).add(index.mul(2)).add(1)),
-    packScales: (k, w, rows, out) => {
-      for (let pair = 0; pair < 8; pair++)
-        out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(9)), w.at(rows[2 * pair + 1]!.mul(9))))
-    },
-    scales: (_k, tile, group) => tile.halves(0, group),
+    scales: halves,
+  }),
+  dot: dot32({
+    size: 9,
+    rows: 4,
+    masks: NIBBLES,
+    bias: 8,
+    read: (k, w, block, side) => ({ words: twice(pairOf16(k, w, block.add(1).add(side.mul(4)))), d: halfOf(w.at(block)) }),
   }),
   encode: (values) => encodeBlocks('q4_0', values, encodeBlock),
 }

@@ -2,10 +2,13 @@
 
 import type { LaneScope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
-import { halfOf, nibbles, wordOf16 } from './bytes.ts'
-import { encodeBlocks } from './encode.ts'
-import { signedEncoder } from './encode-32.ts'
+import { halfOf, nibbles, wordOf16 } from './unaligned.ts'
+import { encodeBlocks } from './encode/encode.ts'
+import { signedEncoder } from './encode/blocks-32.ts'
+import { FIVE, dot32, fiveBits, pairOf16 } from './dot/blocks-32.ts'
 import type { Format } from './format.ts'
+import { fifthBits, half, halves, packed32 } from './packed/blocks-32.ts'
+import { copied } from './packed/packed.ts'
 
 /** Nibbles of a block with bit i of `high` as the fifth bit of weight i: eight vectors of four values 0..31. */
 export function withFifthBits(k: LaneScope, high: Value<'u32'>, words: readonly Value<'u32'>[]): Value<'u32x4'>[] {
@@ -28,5 +31,23 @@ export const q5_0: Format<'u16'> = {
     const words = nibbles(k, (i) => wordOf16(w, block.add(3 + 2 * i)))
     return withFifthBits(k, high, words).map((q) => q.to('f32').sub(16).mul(d))
   },
+  packed: packed32({
+    quants: copied(6, 4, 4),
+    fifth: fifthBits(2),
+    scale: half(0),
+    bias: 16,
+    small: true,
+    scales: halves,
+  }),
+  dot: dot32({
+    size: 11,
+    rows: 4,
+    masks: FIVE,
+    bias: 16,
+    read: (k, w, block, side) => ({
+      words: fiveBits(k, pairOf16(k, w, block.add(3).add(side.mul(4))), wordOf16(w, block.add(1)), side),
+      d: halfOf(w.at(block)),
+    }),
+  }),
   encode: (values) => encodeBlocks('q5_0', values, encodeBlock),
 }

@@ -1,11 +1,14 @@
 // Q5_K: 256 weights in 176 bytes: as Q4_K, with 32 bytes of fifth bits before the nibbles: bit s of byte l belongs to weight l of
 // sub-block s.
 
-import { encodeBlocks } from './encode.ts'
-import { rangedSuperEncoder } from './encode-k.ts'
+/* oxlint-disable typescript/no-non-null-assertion -- an encoder is given whole blocks, and its counters stay within them */
+
+import { encodeBlocks } from './encode/encode.ts'
+import { rangedSuperEncoder } from './encode/blocks-k.ts'
 import type { Format } from './format.ts'
-import type { Packed } from './packed.ts'
-import { packedK, putNibbles, scaleAndMin } from './q4_k.ts'
+import { packedK } from './packed/blocks-k.ts'
+import { copied } from './packed/packed.ts'
+import { putNibbles, scaleAndMin } from './q4_k.ts'
 
 const WORDS = 176 / 4
 
@@ -31,13 +34,12 @@ export const q5_k: Format<'u32'> = {
       return low.or(fifth).unpackU8().to('f32').mul(factor).sub(offset)
     })
   },
-  packed: withFifthBits(
-    packedK(WORDS, 12, 2048 + 512, (tile, pair, word, t, group) => {
-      const q = tile.quants(pair.mul(8).add(word), t, group)
-      const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width as 16))
-      return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
-    }),
-  ),
+  // the eight words of fifth bits follow the nibbles
+  packed: packedK([copied(48, 4, 32), copied(16, 4, 8)], (tile, pair, word, t, group) => {
+    const q = tile.quants(pair.mul(8).add(word), t, group)
+    const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width))
+    return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
+  }),
   encode: (values) => encodeBlocks('q5_k', values, encodeBlock),
 }
 
@@ -45,14 +47,3 @@ const encodeBlock = rangedSuperEncoder(31, (quants, out, at) => {
   for (let i = 0; i < 256; i++) out[at + (i & 31)]! |= (quants[i]! >> 4) << (i >> 5)
   putNibbles(quants, out, at + 32)
 })
-
-/** The eight words of fifth bits follow the nibbles. */
-function withFifthBits(packed: Packed<'u32'>): Packed<'u32'> {
-  return {
-    ...packed,
-    pack(k, w, rows, out) {
-      packed.pack(k, w, rows, out)
-      k.for({ name: 'word', to: 8 }, (word) => rows.forEach((row, r) => out.quant(word.add(32), r, w.at(row.mul(WORDS).add(word).add(4)))))
-    },
-  }
-}

@@ -1,19 +1,21 @@
 // Q6_K: 256 weights in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper two bits, 16 signed scales, half d.
 // y = d*sc*(q - 32). Sub-block j of a half takes nibbles 32*(j & 1) on, high ones for j >= 2, and bits 2j of the upper bytes.
 
-import type { LaneScope, Var } from '../ir/author.ts'
-import { roundHalf } from '../ir/interpret/half.ts'
-import type { Value } from '../ir/value.ts'
-import { byteOf16, halfOf, wordOf16 } from './bytes.ts'
-import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode.ts'
-import type { Format } from './format.ts'
-import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
-import { type Packed, SUMS, type Tile, joinHalves, spread, zeros } from './packed.ts'
-import { fitScale } from './search.ts'
+/* oxlint-disable typescript/no-non-null-assertion -- an encoder has whole blocks; lists are indexed by counters of lists as long */
+
+import { roundHalf } from '../base/half.ts'
+import type { Value, VectorOf } from '../ir/value.ts'
+import { byteOf16, halfOf, wordOf16 } from './unaligned.ts'
+import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode/encode.ts'
+import { type SubgroupDot, maskBytes, scaleBytes } from './dot/dot.ts'
+import type { Format, Weights } from './format.ts'
+import { interleaved } from './packed/interleaved.ts'
+import { type PackedTile, copied } from './packed/packed.ts'
+import { fitScale } from './encode/search.ts'
 
 const BYTES = 210
-/** where the scales of the packed layout begin */
-const SCALES = 32
+/** lanes that share half a block, 128 weights */
+const SHARING = 8
 
 export const q6_k: Format<'u16'> = {
   name: 'q6_k',
@@ -45,7 +47,16 @@ export const q6_k: Format<'u16'> = {
         .mul(scales[i >> 2]!)
     })
   },
-  packed: packedQ6(),
+  packed: interleaved({
+    quants: [copied(0, 4, 48)],
+    scales: [copied(208, 2, 1), copied(192, 4, 4)],
+    per: 16,
+    scale: 'signed',
+    offset: 32,
+    run: 2,
+    quantsOf,
+  }),
+  dot: dotQ6K(),
   encode: (values) => encodeBlocks('q6_k', values, encodeBlock),
 }
 
@@ -100,109 +111,8 @@ function measure(x: Float32Array, from: number, scale: number): number {
   return error
 }
 
-/** Scales: 16 halves d, then the four words of signed scales of each row. Quants: 32 words of low nibbles, 16 of upper bits. */
-function packedQ6(): Packed<'u16'> {
-  return {
-    block: 256,
-    quantBytes: 64 * 48,
-    scaleBytes: SCALES + 4 * 64,
-    run: 2,
-    scaled: 256,
-    pack(k, w, rows, out) {
-      const starts = rows.map((row) => row.mul(BYTES / 2))
-      k.for({ name: 'word', to: 48 }, (word) => starts.forEach((start, r) => out.quant(word, r, wordOf16(w, start.add(word.mul(2))))))
-      const zero = k.const('u32', 0)
-      for (let pair = 0; pair < 8; pair++)
-        out.scale(zero, pair, joinHalves(w.at(starts[2 * pair]!.add(104)), w.at(starts[2 * pair + 1]!.add(104))))
-      k.for({ name: 'word', to: 4 }, (word) =>
-        starts.forEach((start, r) => out.scale(word.mul(16), SCALES / 4 + r, wordOf16(w, start.add(96).add(word.mul(2))))),
-      )
-    },
-    multiply(k, tile) {
-      const { width, sums } = tile
-      const parts = sums.map((columns) => columns.map(() => k.var('part', k.const('f32', 0).splat(width)) as unknown as Var<'f32x16'>))
-      k.for({ name: 'quarter', to: 4 }, (quarter) => {
-        // A quarter: 16 of the 32 places of a half block, in all four of its sub-blocks.
-        const [half, late] = [quarter.shr(1), quarter.and(1)]
-        const passes = width <= NARROW ? narrowGroups(tile, 4, 4) : sums.map((_, group) => [group])
-        for (const groups of passes) {
-          const dots =
-            width <= NARROW
-              ? dotNarrow(k, tile, groups, {
-                  steps: 4,
-                  words: 1,
-                  subs: 4,
-                  quants: (word, plus, group) => quantsOf(tile, half, late.mul(4).add(word), plus, group),
-                  activations: (column, sub, word, plus) =>
-                    tile.activations(column, half.mul(32).add(late.mul(4)).add(word), 8 * sub + plus),
-                })
-              : groups.map((group) => dotWide(k, tile, half, late, group))
-          groups.forEach((group, g) => {
-            const factors = scalesOf(k, tile, half, late, group)
-            parts[group]!.forEach((part, column) => {
-              const scaled = dots[g]![column]!.map((dot) => dot.to('f32'))
-              for (const late of [0, 1]) {
-                const both = scaled[2 * late + 1]!.fma(factors[2 * late + 1]!, scaled[2 * late]!.mul(factors[2 * late]!))
-                part.set(both.fma(spread(tile.scale(column, half.mul(2).add(late)), width), part.get()))
-              }
-            })
-          })
-        }
-      })
-      sums.forEach((columns, group) => {
-        const d = k.let('d', tile.halves(0, group))
-        const scales = [0, 1, 2, 3].map((index) => k.let('scales', tile.words(k.const('u32', 0), index, SCALES, group)))
-        columns.forEach((sum, column) => {
-          const offset = dotSums(k, tile, column, scales)
-            .to('f32')
-            .mul(spread(tile.sumScale(column).mul(32), width))
-          sum.set(parts[group]![column]!.get().sub(offset).fma(d, sum.get()))
-        })
-      })
-    },
-  }
-}
-
-/** Products of a quarter's quants with every column: [column][sub-block]. */
-function dotWide(k: LaneScope, tile: Tile, half: Value<'u32'>, late: Value<'u32'>, group: number): Value<'i32x16'>[][] {
-  const dots = tile.sums[group]!.map(() => [0, 1, 2, 3].map(() => zeros(k, tile.width)))
-  for (let t = 0; t < 4; t++) {
-    const quants = quantsOf(tile, half, late.mul(4), t, group)
-    dots.forEach((subs, column) =>
-      quants.forEach((q, sub) => {
-        const a = tile.activations(column, half.mul(32).add(late.mul(4)), 8 * sub + t)
-        subs[sub] = q.dotU7I8(spread(a, tile.width), subs[sub]!)
-      }),
-    )
-  }
-  return dots
-}
-
-/** Scales of a quarter in its four sub-blocks: signed bytes 0 and 2, or 1 and 3, of two words. */
-function scalesOf(k: LaneScope, tile: Tile, half: Value<'u32'>, late: Value<'u32'>, group: number): Value<'f32x16'>[] {
-  const words = [0, 1].map((plus) =>
-    k.let('scales', tile.words(half.mul(2), plus, SCALES, group).shl(spread(k.const('u32', 8).sub(late.mul(8)), tile.width))),
-  )
-  return [0, 1, 2, 3].map((sub) =>
-    k.let(
-      'factor',
-      words[sub >> 1]!.shl(sub % 2 === 0 ? 16 : 0)
-        .as('i32')
-        .shr(24)
-        .to('f32'),
-    ),
-  )
-}
-
-/** Sum of a column's activations times their scales. */
-function dotSums(k: LaneScope, tile: Tile, column: number, scales: readonly Value<'u32x16'>[]): Value<'i32x16'> {
-  const word = (index: number): Value<'u32x16'> => spread(tile.sums256(column, index), tile.width)
-  const high = scales.reduce((sum, four, i) => word(SUMS.high16 + i).dotI8(four, sum), zeros(k, tile.width))
-  return scales.reduce((sum, four, i) => word(SUMS.low16 + i).dotU7I8(four, sum), high.shl(SUMS.shift))
-}
-
-/** Word `word + plus` (0..7) of a half block, in its four sub-blocks. */
-function quantsOf(tile: Tile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): Value<'u32x16'>[] {
+/** Words of low nibbles, of two sub-blocks each, then of upper bits, of four. */
+function quantsOf(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
   const first = tile.quants(half.mul(16).add(word), plus, group)
   const second = tile.quants(half.mul(16).add(word), 8 + plus, group)
   const upper = tile.quants(half.mul(8).add(word), 32 + plus, group)
@@ -212,4 +122,68 @@ function quantsOf(tile: Tile, half: Value<'u32'>, word: Value<'u32'>, plus: numb
     first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
     second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
   ]
+}
+
+/**
+ * Each lane takes the same four places in the four sub-blocks of a half block, whose quants share their words: 4 low bits of one nibble,
+ * 2 high bits of a common byte. Bytes are masked where they lie; only whole words are shifted, once for four weights.
+ */
+function dotQ6K(): SubgroupDot<'u16'> {
+  return {
+    rows: 2,
+    sharing: SHARING,
+    write(k, subgroup, { x, w, inner, each }) {
+      const blocks = k.let('blocks', inner.shr(8))
+      const part = k.let('part', k.sublane.and(SHARING - 1))
+      // A scale belongs to 16 weights: to ours, the low or the high byte of four neighbouring elements.
+      const late = k.let('late', part.ge(4))
+      const byte = k.let('byte', late.select(k.const('u32', 0xff00), 0x00ff))
+      const sign = k.let('sign', late.select(k.const('u32', 0x8000), 0x0080))
+      const unit = k.let('unit', late.select(k.const('f32', 1 / 256), 1))
+
+      k.for({ name: 'h', from: k.sublane.div(SHARING), to: blocks.mul(2), step: subgroup / SHARING }, (h) => {
+        const [b, half] = [k.let('b', h.shr(1)), k.let('side', h.and(1))]
+        const at = k.let('at', h.mul(32).add(part))
+        const activations = [0, 8, 16, 24].map((offset) => k.let('four', x.at(at.add(offset))))
+        // Quants are stored with 32 added.
+        const excess = k.let('excess', (k.vec(...activations.map((four) => four.hsum())) as Value<'f32x4'>).mul(32))
+        const ready = activations.map((four) => scaleBytes(k, four))
+
+        each((row) => {
+          const block = k.let(
+            'block',
+            row
+              .mul(blocks)
+              .add(b)
+              .mul(BYTES / 2),
+          )
+          const low = k.let('low', block.add(half.mul(32)).add(part.mul(2)))
+          const first = k.let('first', wordAt(w, low))
+          const second = k.let('second', wordAt(w, low.add(16)))
+          const upper = k.let('upper', wordAt(w, block.add(half.mul(16)).add(part.mul(2)).add(64)))
+          const quants = [
+            first.and(0x0f0f0f0f).or(upper.and(0x03030303).shl(4)),
+            second.and(0x0f0f0f0f).or(upper.and(0x0c0c0c0c).shl(2)),
+            first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
+            second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
+          ].map((quant) => k.let('quant', quant))
+          const dots = ready.map((four, sub) => maskBytes(k, quants[sub]!, 0x3f).mul(four).hsum())
+          // Signed bytes without shifts: 128 more makes them unsigned.
+          const scaleBytesOfHalf = w
+            .load(block.add(half.mul(4)).add(96), 4)
+            .and(byte)
+            .xor(sign)
+          const scales = k.let('scales', scaleBytesOfHalf.to('f32').mul(unit).sub(128))
+          const d = k.let('d', w.at(block.add(104)).unpackF16().lane(0))
+          return d.mul(scales.mul((k.vec(...dots) as Value<'f32x4'>).sub(excess)).hsum())
+        })
+      })
+    },
+  }
+}
+
+/** A word at any even byte. */
+function wordAt(w: Weights<'u16'>, at: Value<'u32'>): Value<'u32'> {
+  const pair = w.load(at, 2)
+  return pair.lane(0).or(pair.lane(1).shl(16))
 }

@@ -1,11 +1,12 @@
 // Q8_0: 32 weights in 34 bytes: half d, 32 signed bytes. y = q * d.
 
-import { halfOf, wordOf16 } from './bytes.ts'
-import { encodeBlocks } from './encode.ts'
-import { encodeQ8 } from './encode-32.ts'
+import { halfOf, wordOf16 } from './unaligned.ts'
+import { encodeBlocks } from './encode/encode.ts'
+import { encodeQ8 } from './encode/blocks-32.ts'
+import { BYTES, dot32 } from './dot/blocks-32.ts'
 import type { Format } from './format.ts'
-import { joinHalves } from './packed.ts'
-import { packed32 } from './packed-32.ts'
+import { half, halves, packed32 } from './packed/blocks-32.ts'
+import { copied } from './packed/packed.ts'
 
 export const q8_0: Format<'u16'> = {
   name: 'q8_0',
@@ -21,16 +22,22 @@ export const q8_0: Format<'u16'> = {
     )
   },
   packed: packed32({
-    words: 8,
-    scaleBytes: 32,
+    quants: copied(2, 4, 8, 0x80808080),
+    scale: half(0),
     bias: 128,
     small: false,
-    word: (w, block, index) => wordOf16(w, block.mul(17).add(index.mul(2)).add(1)).xor(0x80808080),
-    packScales: (k, w, rows, out) => {
-      for (let pair = 0; pair < 8; pair++)
-        out.scale(k.const('u32', 0), pair, joinHalves(w.at(rows[2 * pair]!.mul(17)), w.at(rows[2 * pair + 1]!.mul(17))))
-    },
-    scales: (_k, tile, group) => tile.halves(0, group),
+    scales: halves,
+  }),
+  dot: dot32({
+    size: 17,
+    rows: 2,
+    masks: BYTES,
+    bias: 128,
+    read: (k, w, block, side) => ({
+      // Signed bytes: 128 more makes them unsigned.
+      words: [0, 2, 4, 6].map((i) => k.let('word', wordOf16(w, block.add(1 + i).add(side.mul(8))).xor(0x80808080))),
+      d: halfOf(w.at(block)),
+    }),
   }),
   encode: (values) => encodeBlocks('q8_0', values, encodeQ8),
 }

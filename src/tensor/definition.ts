@@ -1,6 +1,8 @@
 // What each fused operation means in terms of simpler ones. A device that cannot run the fused kernel runs this instead (plan.ts), and
 // tests compare the two. Written to be read, not to be fast: intermediate results may be large.
 
+/* oxlint-disable typescript/no-non-null-assertion -- an operation is given as many operands as its method in tensor.ts passes */
+
 import { leafOf } from './node.ts'
 import type { AttentionAttrs, NormAttrs } from './op.ts'
 import { Tensor } from './tensor.ts'

@@ -2,7 +2,9 @@
 // is computed where it is quantised; a product with packed weights that is only wanted in a sum adds the other term itself.
 // Fused kernels for larger patterns are operations of their own.
 
-import type { MapExpr } from '../kernel/map.ts'
+/* oxlint-disable typescript/no-non-null-assertion -- an operation has the operands that its method in tensor.ts gave it */
+
+import type { MapExpr } from '../kernel/map/map.ts'
 import type { TensorNode } from './node.ts'
 import type { MapAttrs, NormAttrs, PackedAttrs, Quantize8Attrs } from './op.ts'
 
@@ -48,10 +50,10 @@ function fuseResidual(node: TensorNode, src: readonly TensorNode[], single: Sing
   for (const i of [1, 0]) {
     const [product, other] = [single(i), src[1 - i]!]
     if (product?.op !== 'packedLinear') continue
-    const { bias, residual = false } = product.attrs as PackedAttrs
-    if (bias || residual) continue // no model has both
+    const { added } = product.attrs as PackedAttrs
+    if (added !== 'nothing') continue // no model has both
     if (other.type !== 'f32' || !sameShape(other.shape, node.shape) || !sameShape(product.shape, node.shape)) continue
-    const attrs: PackedAttrs = { ...(product.attrs as PackedAttrs), residual: true }
+    const attrs: PackedAttrs = { ...(product.attrs as PackedAttrs), added: 'residual' }
     return { ...copyOf(node, [...product.src, other], attrs), op: 'packedLinear' }
   }
   return undefined

@@ -4,12 +4,12 @@
 import { IngotError, isIngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Dispatch, Program, Range, Recording } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
-import type { Launch, Work } from '../kernel/record.ts'
+import { type Work, boundBuffers } from '../kernel/family.ts'
 import { DEFINITIONS, expand } from './definition.ts'
 import { fuse } from './fuse.ts'
 import { type LeafAttrs, type TensorNode, bytesOf, leafOf } from './node.ts'
 import { show, tensorOp } from './op.ts'
-import { type Schedule, type Step, schedule } from './schedule.ts'
+import { type Schedule, type ScheduledNode, schedule } from './schedule.ts'
 import type { Tensor } from './tensor.ts'
 
 export interface PlanSpec {
@@ -157,18 +157,19 @@ async function prepare(device: Device, node: TensorNode): Promise<Prepared> {
 function keyOf(node: TensorNode): string {
   const operand = (child: TensorNode): string =>
     `${child.type}/${leafOf(child)?.format ?? ''}/${leafOf(child)?.layout ?? ''}[${child.shape.join()}]`
-  const attrs = JSON.stringify(node.attrs, (_, value: unknown) => (typeof value === 'number' ? String(value) : value)) // JSON has no Infinity
+  // JSON has no Infinity
+  const attrs = JSON.stringify(node.attrs, (_, value: unknown) => (typeof value === 'number' ? String(value) : value))
   return `${node.op} ${attrs} ${node.type}[${node.shape.join()}] ${node.src.map(operand).join(' ')}`
 }
 
-function encode({ node, scratch }: Step, plan: Schedule, slots: readonly BufferHandle[], ready: Prepared | undefined): Dispatch[] {
+function encode({ node, scratch }: ScheduledNode, plan: Schedule, slots: readonly BufferHandle[], ready: Prepared | undefined): Dispatch[] {
   if (ready === undefined) throw new IngotError('bad-argument', `${show(node)} was not prepared`, { op: 'plan' })
   // Which tensor each buffer is depends on the node; the work itself is shared between nodes.
   const bind = tensorOp(node.op).bind(node, node.src, node.attrs)
   return ready.work.launches.map((launch, i): Dispatch => ({
     kind: 'dispatch',
     program: ready.programs[i] as Program,
-    buffers: bufferNames(launch).map((name): Range => {
+    buffers: boundBuffers(launch).map((name): Range => {
       const slot = scratch[name]
       if (slot !== undefined) return { buffer: slots[slot] as BufferHandle, bytes: ready.work.scratch?.[name] ?? 4 }
       const tensor = bind[name]
@@ -178,10 +179,6 @@ function encode({ node, scratch }: Step, plan: Schedule, slots: readonly BufferH
     uniforms: packUniforms(launch.kernel, launch.uniforms),
     grid: launch.grid,
   }))
-}
-
-function bufferNames(launch: Launch): string[] {
-  return launch.kernel.params.flatMap((param) => (param.kind === 'buffer' ? [param.name] : []))
 }
 
 function rangeOf(node: TensorNode, plan: Schedule, slots: readonly BufferHandle[]): Range {

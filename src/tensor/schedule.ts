@@ -8,14 +8,14 @@ import { tensorOp } from './op.ts'
 /** Where a tensor's bytes are: in a slot of the arena, or in the buffer of a leaf. */
 export type Place = { readonly slot: number } | { readonly leaf: LeafAttrs }
 
-export interface Step {
+export interface ScheduledNode {
   readonly node: TensorNode
   /** slots of the step's scratch buffers, by name */
   readonly scratch: Readonly<Record<string, number>>
 }
 
 export interface Schedule {
-  readonly steps: readonly Step[]
+  readonly steps: readonly ScheduledNode[]
   readonly slotBytes: readonly number[]
   placeOf(node: TensorNode): Place
 }
@@ -49,7 +49,7 @@ export function schedule(
 
   const slots = new Slots()
   const slotOf = new Map<TensorNode, number>()
-  const planned = steps.map((node, at): Step => {
+  const planned = steps.map((node, at): ScheduledNode => {
     const own = home(node)
     if (own === node && !assigned.has(node)) slotOf.set(node, slots.take(bytesOf(node)))
     const scratch = Object.fromEntries(Object.entries(scratchOf(node)).map(([name, bytes]) => [name, slots.take(bytes)]))

@@ -3,12 +3,13 @@
 
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
-import type { MapExpr, MapOp } from '../kernel/map.ts'
-import type { ReduceKind } from '../kernel/reduce.ts'
+import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
+import type { MapExpr, MapOp } from '../kernel/map/map.ts'
+import type { ReduceKind } from '../kernel/reduce/reduce.ts'
 import { formatOf } from '../quant/index.ts'
-import type { Packed, Scaled } from '../quant/packed.ts'
+import type { Packed, Scaled } from '../quant/packed/packed.ts'
 import type { GgmlType } from '../quant/type.ts'
-import { type ElementType, type LeafAttrs, type TensorNode, leafOf, sizeOf } from './node.ts'
+import { type ElementType, type LeafAttrs, type StoredType, type TensorNode, leafOf, sizeOf } from './node.ts'
 import {
   type AttentionAttrs,
   type MapAttrs,
@@ -20,18 +21,19 @@ import {
   type TensorOpName,
   tensorOp,
 } from './op.ts'
+import { checkShape } from './operand.ts'
 
 export class Tensor implements TensorNode {
   readonly op: string
   readonly shape: readonly number[]
-  readonly type: ElementType
+  readonly type: StoredType
   readonly src: readonly Tensor[]
   readonly attrs: object
   label?: string
   /** as int8, by the number of values per scale */
   readonly #quantized = new Map<Scaled, Tensor>()
 
-  private constructor(op: string, shape: readonly number[], type: ElementType, src: readonly Tensor[], attrs: object) {
+  private constructor(op: string, shape: readonly number[], type: StoredType, src: readonly Tensor[], attrs: object) {
     this.op = op
     this.shape = shape
     this.type = type
@@ -46,8 +48,23 @@ export class Tensor implements TensorNode {
     format: GgmlType = 'f32',
     { offset = 0, label, layout = 'file' }: { offset?: number; label?: string; layout?: LeafAttrs['layout'] } = {},
   ): Tensor {
+    checkShape('leaf', shape)
     const type = format === 'f16' ? 'f16' : format === 'i32' ? 'u32' : 'f32'
-    const leaf = new Tensor('leaf', shape, type, [], { buffer, offset, format, layout } satisfies LeafAttrs)
+    return Tensor.#leaf(shape, type, { buffer, offset, format, layout }, label)
+  }
+
+  /** A key or value cache [heads, capacity, dim] in a buffer of `cacheBytes`. */
+  static cache(buffer: BufferHandle, shape: readonly [number, number, number], type: CacheType, label?: string): Tensor {
+    checkShape('cache', shape)
+    if (!canCache(type, shape[2])) {
+      const hint = 'use f16 or f32'
+      throw new IngotError('unsupported', `heads of this size cannot be cached in ${type}`, { op: 'cache', got: shape[2], hint })
+    }
+    return Tensor.#leaf(shape, type, { buffer, offset: 0, format: type, layout: 'cache' }, label)
+  }
+
+  static #leaf(shape: readonly number[], type: StoredType, attrs: LeafAttrs, label: string | undefined): Tensor {
+    const leaf = new Tensor('leaf', shape, type, [], attrs)
     return label === undefined ? leaf : leaf.named(label)
   }
 
@@ -63,7 +80,10 @@ export class Tensor implements TensorNode {
 
   /** The result of an operation on tensors. */
   static of<A extends object>(op: TensorOpName, src: readonly Tensor[], attrs: A): Tensor {
+    const foreign = src.findIndex((operand: unknown) => !(operand instanceof Tensor))
+    if (foreign >= 0) throw new IngotError('bad-argument', `operand ${foreign} is no tensor`, { op, got: String(src[foreign]) })
     const { shape, type } = tensorOp(op).infer(src, attrs)
+    checkShape(op, shape)
     return new Tensor(op, shape, type, src, attrs)
   }
 
@@ -182,11 +202,16 @@ export class Tensor implements TensorNode {
     const leaf = leafOf(weight)
     const packed = leaf?.layout === 'packed' ? formatOf(leaf.format).packed : undefined
     if (packed === undefined) return Tensor.of('linear', [this, ...rest], { bias: bias !== undefined })
-    return Tensor.of<PackedAttrs>('packedLinear', [this.#quantize(packed), ...rest], { bias: bias !== undefined, shape: this.shape })
+    return Tensor.of<PackedAttrs>('packedLinear', [this.#quantize(packed), ...rest], {
+      shape: this.shape,
+      added: bias === undefined ? 'nothing' : 'bias',
+    })
   }
   /** All packed weights of a kind that take this tensor share its int8 form. */
   #quantize({ scaled }: Packed): Tensor {
-    const known = this.#quantized.get(scaled) ?? Tensor.of<Quantize8Attrs>('quantize8', [this], { k: this.shape.at(-1) ?? 1, scaled })
+    const known =
+      this.#quantized.get(scaled) ??
+      Tensor.of<Quantize8Attrs>('quantize8', [this], { k: this.shape.at(-1) ?? 1, scaled, source: { kind: 'plain' } })
     this.#quantized.set(scaled, known)
     return known
   }
@@ -212,6 +237,10 @@ export class Tensor implements TensorNode {
   /** Ids, then value bits, of the k largest. */
   topk(k: number): Tensor {
     return Tensor.of('topk', [this], { k })
+  }
+  /** A token drawn from what `topk` gave, by a rule (kernel/select/draw.ts) and the position of the last row: [1], u32. */
+  draw(rule: Tensor, positions: Tensor): Tensor {
+    return Tensor.of('draw', [this, rule, positions], {})
   }
   /** Adds to every element of a u32 tensor, in place. */
   advance(by: number): Tensor {

@@ -2,15 +2,21 @@
 // disk and retries nothing: that is the downloader's work. Invariant: a server that ignores ranges is refused at once,
 // instead of sending a whole model for every read.
 
-import { IngotError } from '../base/error.ts'
+import { IngotError, messageOf } from '../base/error.ts'
 import { closedError, prepareRead, shortRead, type ByteSource } from './source.ts'
 
+/** How to request a URL. */
 export interface UrlOptions {
+  /** sent with every request: an authorization, for example */
   readonly headers?: Readonly<Record<string, string>>
+  /** aborting it rejects reads with `cancelled` */
   readonly signal?: AbortSignal
 }
 
-/** Opens a URL for ranged reads; asks for one byte to learn the size. */
+/**
+ * Opens a URL for reads by range; asks for one byte to learn the size. Rejects with `unsupported` where the server does not serve
+ * ranges or does not say the size, `bad-file` where it cannot be reached or refuses.
+ */
 export async function openUrl(url: string | URL, options: UrlOptions = {}): Promise<ByteSource> {
   const name = String(url)
   const first = await requestRange(name, 0, 1, options)
@@ -35,7 +41,7 @@ export async function openUrl(url: string | URL, options: UrlOptions = {}): Prom
       const range = response.headers.get('content-range') ?? 'none'
       if (totalOf(response) !== size || !range.startsWith(`bytes ${offset}-`)) {
         await response.body?.cancel()
-        throw new IngotError('bad-file', `${name} answered another range`, {
+        throw new IngotError('bad-file', `${name} sent another range`, {
           op: 'read',
           got: range,
           wanted: `bytes ${offset}-${offset + length - 1}/${size}`,
@@ -95,8 +101,7 @@ function networkError(name: string, cause: unknown): IngotError {
   if (cause instanceof Error && cause.name === 'AbortError') {
     return new IngotError('cancelled', `reading ${name} was cancelled`, { op: 'read', cause })
   }
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new IngotError('bad-file', `cannot reach ${name}: ${why}`, { op: 'read', cause })
+  return new IngotError('bad-file', `cannot reach ${name}: ${messageOf(cause)}`, { op: 'read', cause })
 }
 
 /** `bytes 0-0/1234` -> 1234 */

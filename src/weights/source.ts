@@ -2,23 +2,29 @@
 // holds. Works in browsers: Node's file system is imported only when a file is opened. Invariants: a read gives exactly
 // the bytes asked for or throws; what it returns belongs to the caller (or is the front of the caller's `into`).
 
-import { IngotError } from '../base/error.ts'
+import { IngotError, messageOf } from '../base/error.ts'
 
+/** Bytes that can be read by range: a file, memory, a Blob, a URL, or your own. */
 export interface ByteSource {
+  /** bytes in all */
   readonly size: number
   /** for messages: a path, a URL, the name of an upload */
   readonly name: string
   /** set when the bytes are a local file, so that a device can map it instead of reading it */
   readonly path?: string
-  /** Reads [offset, offset + length). With `into`, fills its front and returns that part; else a fresh array. */
+  /**
+   * Reads the bytes [offset, offset + length). With `into`, fills its front and returns that part; else a new array. Rejects with
+   * `out-of-range` past the end, `closed` after `close`, `bad-file` where the bytes cannot be had.
+   */
   read(offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>
+  /** Lets go of what it holds open. */
   close(): Promise<void>
 }
 
 /** One read() of Node takes at most 2^31 - 1 bytes. */
 const MAX_READ = 1 << 30
 
-/** A source over bytes in memory. They are not copied: do not change them while it is in use. */
+/** A source over bytes in memory. They are not copied: do not change them while it is in use. `name` is for error messages. */
 export function fromBytes(bytes: Uint8Array, name = 'memory'): ByteSource {
   let closed = false
   return {
@@ -36,7 +42,7 @@ export function fromBytes(bytes: Uint8Array, name = 'memory'): ByteSource {
   }
 }
 
-/** A source over a Blob or a File of a browser: only the ranges asked for are loaded. */
+/** A source over a Blob or a File of a browser: only the ranges asked for are loaded. `name` is for error messages. */
 export function fromBlob(blob: Blob, name?: string): ByteSource {
   const label = name ?? (blob as { readonly name?: string }).name ?? 'blob'
   let closed = false
@@ -62,21 +68,20 @@ export function fromBlob(blob: Blob, name?: string): ByteSource {
   }
 }
 
-/** Opens a local file for positional reads. */
+/** Opens a local file for reads by range. Rejects with `bad-file` where it cannot be opened or is not a regular file. */
 export async function openFile(path: string): Promise<ByteSource> {
   const fs = await import('node:fs/promises')
   let file: Awaited<ReturnType<typeof fs.open>>
   let size: number
   try {
-    // Looked at before it is opened: opening a pipe would wait for a writer for ever.
+    // Checked before it is opened: opening a pipe would wait for a writer for ever.
     const stat = await fs.stat(path)
     if (!stat.isFile()) throw new IngotError('bad-file', `${path} is not a regular file`, { op: 'open' })
     size = stat.size
     file = await fs.open(path, 'r')
   } catch (cause) {
     if (cause instanceof IngotError) throw cause
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new IngotError('bad-file', `cannot open ${path}: ${why}`, { op: 'open', cause })
+    throw new IngotError('bad-file', `cannot open ${path}: ${messageOf(cause)}`, { op: 'open', cause })
   }
   let closed = false
   return {

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { findPeer } from '../../src/bench/contestant.ts'
+import { findPeer } from '../../src/bench/contenders.ts'
 import type { Report } from '../../src/bench/report.ts'
 import { isIngotError } from '../../src/base/error.ts'
 import { ingot, useTinyFile } from '../cli/command-line.ts'
@@ -16,7 +16,7 @@ test('measures a model, prints everything, and keeps a history', async () => {
   const { code, stdout, stderr } = await quick('--json', '--save', history, '--title', 'first')
   expect([code, stderr]).toEqual([0, ''])
   const report = JSON.parse(stdout) as Report
-  expect(report.sides).toMatchObject([{ name: 'ingot', device: 'cpu', settings: { decode: { threads: 1 } } }])
+  expect(report.contenders).toMatchObject([{ name: 'ingot', device: 'cpu', settings: { decode: { threads: 1 } } }])
   expect(report.measures.map(({ name }) => name)).toEqual(expect.arrayContaining(['prefill 16', 'decode at 0', 'load', 'peak memory']))
   for (const { ours } of report.measures) expect(ours.every((value) => value > 0 && Number.isFinite(value))).toBe(true)
   expect(report.output.hash).toMatch(/^[0-9a-f]{12}$/)
@@ -30,7 +30,7 @@ test('measures a model, prints everything, and keeps a history', async () => {
 })
 
 test.each([
-  ['no model', ['bench'], 'which model?'],
+  ['no model', ['bench'], 'no model given'],
   ['no such file', ['bench', 'nowhere.gguf'], 'no such file'],
   ['an unknown flag', ['bench', '--fast'], 'unknown option'],
   ['a bad number', ['bench', 'x', '--threads', '0'], 'whole number from 1'],

@@ -5,17 +5,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readEntries, saveReport, showHistory } from '../../src/bench/history.ts'
-import { type Report, findDifference, showReport, toJson } from '../../src/bench/report.ts'
+import { type Report, compareSamples, showReport, toJson } from '../../src/bench/report.ts'
 
 const report = (ours: readonly number[], more: Partial<Report> = {}): Report => ({
   date: '2030-01-02T03:04:05.000Z',
   seed: 1,
   context: 64,
   busy: 0,
-  left: ['prefill 512'],
+  leftOut: ['prefill 512'],
   machine: { cpu: 'Some CPU', cores: 2, memoryBytes: 1e9, system: 'linux x64', node: '20.0.0' },
   model: { path: '/some/where/tiny.gguf', name: 'tiny', bytes: 1e6, trainedContext: 256 },
-  sides: ['ingot', 'other'].map((name) => ({
+  contenders: ['ingot', 'other'].map((name) => ({
     name,
     version: '1.0.0',
     device: 'cpu',
@@ -56,12 +56,12 @@ test('nothing is faster on a busy machine', () => {
   const text = showReport(report([149, 150, 151], { busy: 0.4 }))
   expect(text).toContain('warning: other programs used 40 % of the machine')
   expect(text).not.toContain('faster')
-  expect(findDifference('ms', [1, 1, 1], [9, 9, 9], 0.4).verdict).toBe('machine busy')
+  expect(compareSamples('ms', [1, 1, 1], [9, 9, 9], 0.4).verdict).toBe('machine busy')
 })
 
-test('a side that does not rest is told of', () => {
-  const sides = report([1]).sides.map((side) => ({ ...side, idle: { cpuMs: 2500, ms: 5000 } }))
-  expect(showReport(report([1, 1, 1], { sides }))).toContain('warning: other used 50 % of a core while it waited')
+test('a contender that works while it should wait is warned of', () => {
+  const contenders = report([1]).contenders.map((each) => ({ ...each, idle: { cpuMs: 2500, ms: 5000 } }))
+  expect(showReport(report([1, 1, 1], { contenders }))).toContain('warning: other used 50 % of a core while it waited')
 })
 
 test('JSON has the samples, and no number that JSON cannot say', () => {
@@ -85,6 +85,17 @@ test('a history shows before and after, of the same model and machine', async ()
   expect(text).toContain('before: 2030-01-02 03:04, old\nafter: 2030-01-02 03:04, new, twice')
   expect(line(text, 'prefill 16')).toMatch(/100 tok\/s.* 200 tok\/s.* 2\.00 +better; 2\.00 of the peer's$/)
   expect(text).toContain('other.gguf on cpu: 1 bench;')
+})
+
+test('a history saved under older names of fields is read', async () => {
+  const file = join(folder, 'old.jsonl')
+  const { contenders: sides, leftOut: left, ...rest } = report([99, 100, 101])
+  await writeFile(file, `${JSON.stringify({ ...rest, sides, left })}\n`)
+  await saveReport(file, report([199, 200, 201]), { title: 'new' })
+  const entries = await readEntries(file)
+  expect(entries[0]).toEqual(report([99, 100, 101]))
+  const sameModel = entries.map((entry) => ({ ...entry, model: report([1]).model }))
+  expect(line(showHistory(sameModel), 'prefill 16')).toMatch(/2\.00 +better/)
 })
 
 test.each([

@@ -4,11 +4,11 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type Terminal, chatOnTerminal } from '../../src/cli/chat-terminal.ts'
-import { Conversation } from '../../src/cli/conversation.ts'
-import { MOST_LINES, readHistory, writeHistory } from '../../src/cli/history.ts'
-import { MessageReader } from '../../src/cli/message.ts'
-import { styleFor } from '../../src/cli/terminal.ts'
+import { type Terminal, chatOnTerminal } from '../../src/cli/chat/terminal.ts'
+import { Conversation } from '../../src/cli/chat/conversation.ts'
+import { MOST_LINES, readHistory, writeHistory } from '../../src/cli/chat/history.ts'
+import { MessageReader } from '../../src/cli/chat/message.ts'
+import { styleFor } from '../../src/cli/output/style.ts'
 import { type Model, load } from '../../src/llm/model.ts'
 import { useTinyFile } from './command-line.ts'
 
@@ -29,7 +29,8 @@ describe('messages', () => {
   }
 
   test('are lines', () => expect(read('a', '', 'b')).toEqual(['a', '', 'b', undefined]))
-  test('go on after a backslash', () => expect(read('a\\', 'b\\', 'c', 'd\\')).toEqual([undefined, undefined, 'a\nb\nc', undefined, 'd']))
+  test('continue after a backslash', () =>
+    expect(read('a\\', 'b\\', 'c', 'd\\')).toEqual([undefined, undefined, 'a\nb\nc', undefined, 'd']))
   test('are blocks between quotes', () => {
     expect(read('"""', 'a\\', '', 'b', '"""')).toEqual([undefined, undefined, undefined, undefined, 'a\\\n\nb', undefined])
     expect(read('"""a', 'b"""', '"""c"""')).toEqual([undefined, 'a\nb', 'c', undefined])
@@ -88,6 +89,17 @@ describe('a conversation', () => {
     expect(await other.command('/system')).toBe('dd!')
   })
 
+  test('is saved over its own file, and over others only when told to', async () => {
+    const file = join(files.folder, 'notes.json')
+    await writeFile(file, 'mine')
+    const chat = begin()
+    await expect(chat.command(`/save ${file}`)).rejects.toThrow(`${file} exists; /save --force ${file} replaces it`)
+    expect(await readFile(file, 'utf8')).toBe('mine')
+    expect(await chat.command(`/save --force ${file}`)).toBe(`saved 0 messages to ${file}`)
+    expect(await chat.command(`/save ${file}`)).toBe(`saved 0 messages to ${file}`)
+    await expect(chat.command('/save --force')).rejects.toThrow('no file given')
+  })
+
   test('reuses what it said before', async () => {
     const chat = begin()
     await chat.ask('abc', () => {})
@@ -122,7 +134,8 @@ function openTerminal(maxTokens: number): {
   })
   const chat = new Conversation(model, { temperature: 0, ignoreEos: true, maxTokens })
   const ended = chatOnTerminal(chat, { title: 'tiny', stats: false, input, output })
-  const screen = (): string => shown.replace(/\x1b\[[\d;?]*[A-Za-z]/g, '') // oxlint-disable-line no-control-regex -- escapes are what it removes
+  // oxlint-disable-next-line no-control-regex -- escapes are what it removes
+  const screen = (): string => shown.replace(/\x1b\[[\d;?]*[A-Za-z]/g, '')
   return {
     press: (keys) => input.write(keys),
     screen,
@@ -132,12 +145,12 @@ function openTerminal(maxTokens: number): {
 }
 
 describe('on a terminal', () => {
-  test('answers, and goes by /quit', async () => {
+  test('replies, and ends with /quit', async () => {
     const { press, until, ended } = openTerminal(6)
     press('abc\r')
-    await until('(cut: no more tokens allowed)')
+    await until('(cut off: token limit reached)')
     press('/stats\r')
-    await until('answer 6 tokens')
+    await until('generated 6 tokens')
     press('/quit\r')
     await ended
     expect((await readFile(join(files.folder, 'state', 'ingot', 'chat-history'), 'utf8')).split('\n').slice(0, 3)).toEqual([
@@ -147,7 +160,7 @@ describe('on a terminal', () => {
     ])
   })
 
-  test('Ctrl-C stops the answer and not the program; what was typed ahead waits', async () => {
+  test('Ctrl-C stops the reply and not the program; what was typed ahead waits', async () => {
     const { press, until, screen, ended } = openTerminal(900)
     press('abc\r')
     await vi.waitFor(() => expect(screen().length).toBeGreaterThan(150), { timeout: 8000, interval: 2 })
@@ -158,7 +171,7 @@ describe('on a terminal', () => {
     press('\x03') // clears the line
     await until('^C')
     press('\x03')
-    await until('(Ctrl-C again leaves)')
+    await until('(press Ctrl-C again to leave)')
     press('\x03')
     await ended
     expect(screen().match(/typed ahead/g)).toHaveLength(1)

@@ -1,10 +1,10 @@
 // `ingot doctor` and `ingot start`: what they say of this machine comes from running kernels on it.
 
 import { describe, expect, test } from 'vitest'
-import { describeDiagnosis } from '../../src/cli/doctor.ts'
-import { styleFor } from '../../src/cli/terminal.ts'
-import { type Diagnosis, diagnose } from '../../src/device/diagnose.ts'
-import { DEVICES, type DeviceLine } from '../../src/device/open.ts'
+import { describeDiagnosis } from '../../src/cli/command/doctor.ts'
+import { styleFor } from '../../src/cli/output/style.ts'
+import { type Diagnosis, diagnose } from '../../src/device/open/diagnose.ts'
+import { DEVICES, type DeviceLine } from '../../src/device/open/open.ts'
 import { finish, ingot, notBuilt, spawnIngot } from './command-line.ts'
 
 const plain = styleFor({ isTTY: false })
@@ -60,13 +60,13 @@ describe('start', () => {
       const { code, stdout } = await finish(spawnIngot('start'))
       expect(code).toBe(0)
       for (const part of [
-        "kernel('mandelbrot'",
+        'mandelbrot = kernel(',
         'kernel void mandelbrot',
         '@compute',
         'void ingot_mandelbrot',
         '@@@@',
         '✓ cpu',
-        'drew this',
+        'drew this picture',
         'doctor',
       ]) {
         expect(stdout).toContain(part)

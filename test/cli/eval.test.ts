@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { cutWindows } from '../../src/cli/perplexity.ts'
 import { load } from '../../src/llm/model.ts'
+import { type TinyFile, plainTensor, tinyBytes } from '../llm/tiny-model.ts'
 import { ingot, useTinyFile } from './command-line.ts'
 
 const files = useTinyFile()
@@ -34,7 +35,7 @@ describe('ingot eval', () => {
     const { code, stdout } = await ingot('eval', files.model, '--tokens', '1,99999', '--out', join(files.folder, 'bad.bin'), ...CPU)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect((await readdir(files.folder)).filter((name) => name.startsWith('bad.bin'))).toEqual([])
-    expect((await ingot('eval', files.model, '--tokens', '1', '--out', join(files.folder, 'none', 'x.bin'), ...CPU)).code).toBe(1)
+    expect((await ingot('eval', files.model, '--tokens', '1', '--out', join(files.folder, 'none', 'x.bin'), ...CPU)).code).toBe(2)
   })
 
   test('gives the perplexity of a text, in windows', async () => {
@@ -50,6 +51,25 @@ describe('ingot eval', () => {
     expect(plain.stdout).toMatch(
       new RegExp(`^perplexity ${perplexity.toFixed(4)} \\(${tokens} tokens in ${windows} windows of 16, cpu, .*\\)\n$`),
     )
+  })
+
+  test('says that the model computes garbage, and prints no null', async () => {
+    const [text, model] = [join(files.folder, 'some.txt'), join(files.folder, 'nan.gguf')]
+    await writeFile(text, 'abc abcd dd! ')
+    const garbage = ({ tensors }: TinyFile): void =>
+      void tensors.set('output_norm.weight', {
+        ...plainTensor('output_norm.weight', [64]),
+        data: () => new Uint8Array(new Float32Array(64).fill(NaN).buffer),
+      })
+    await writeFile(model, await tinyBytes({ change: garbage }))
+    for (const what of [
+      ['eval', model, '--text', text, '--json'],
+      ['eval', model, '--tokens', '1,260'],
+      ['run', model, '-p', 'abc', '--temp', '0'],
+      ['run', model, '-p', 'abc'],
+    ]) {
+      expect(await ingot(...what, ...CPU)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('garbage') as string })
+    }
   })
 
   test('refuses a text without two tokens', async () => {
@@ -84,10 +104,10 @@ async function meanSurprise(text: string, contextLength: number): Promise<number
   for (const window of cutWindows(model.tokenize(text), contextLength, [1])) {
     for (let i = 1; i < window.length; i++) {
       model.engine.rewind([])
-      const answer = await model.engine.prefill(window.slice(0, i), 'logits')
-      if (answer.kind !== 'logits') throw new Error('no logits')
-      const total = answer.logits.reduce((all, logit) => all + Math.exp(logit), 0)
-      sum += Math.log(total) - (answer.logits[window[i] as number] as number)
+      const last = await model.engine.prefill(window.slice(0, i), 'logits')
+      if (last.kind !== 'logits') throw new Error('no logits')
+      const total = last.logits.reduce((all, logit) => all + Math.exp(logit), 0)
+      sum += Math.log(total) - (last.logits[window[i] as number] as number)
       count++
     }
   }

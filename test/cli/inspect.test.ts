@@ -1,13 +1,13 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { writeGguf } from '../../src/weights/gguf-write.ts'
+import { writeGguf } from '../../src/weights/gguf/write.ts'
 import { ingot, useTinyFile } from './command-line.ts'
 
 const files = useTinyFile()
 
 describe('inspect', () => {
-  test('tells people what is in a file', async () => {
+  test('shows what is in a file', async () => {
     const { code, stdout, stderr } = await ingot('inspect', files.model)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const part of [
@@ -24,7 +24,7 @@ describe('inspect', () => {
     }
   })
 
-  test('reckons memory for a context length', async () => {
+  test('computes memory for a context length', async () => {
     const facts = JSON.parse((await ingot('inspect', files.model, '--json', '--ctx', '100')).stdout) as {
       memory: object
       parameters: number

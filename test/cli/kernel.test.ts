@@ -1,19 +1,21 @@
 import { describe, expect, test } from 'vitest'
-import { kernelRecords } from '../../src/kernel/index.ts'
+import { FAMILIES } from '../../src/kernel/index.ts'
 import { TARGETS } from '../../src/cli/source.ts'
 import { ingot } from './command-line.ts'
 
 describe('kernel', () => {
   test('lists all', async () => {
-    const names = kernelRecords().map(({ name }) => name)
+    const names = FAMILIES.map(({ name }) => name)
     const { code, stdout } = await ingot('kernel', '--list')
     expect(code).toBe(0)
     expect(
       stdout
         .trim()
         .split('\n')
+        .filter((line) => !line.startsWith(' '))
         .map((line) => line.split(' ')[0]),
     ).toEqual(names)
+    expect(stdout).toContain('forms: ')
     const listed = JSON.parse((await ingot('kernel', '--list', '--json')).stdout) as { name: string; buffers: object[] }[]
     expect(listed.map(({ name }) => name)).toEqual(names)
     expect(listed.every(({ buffers }) => buffers.length > 0)).toBe(true)
@@ -22,7 +24,7 @@ describe('kernel', () => {
   const SIGNS = { msl: 'kernel void', wgsl: '@compute', c: 'void ingot_', wat: '(module', ir: 'kernel ' } as const
   for (const target of TARGETS) {
     test(`shows every kernel as ${target}`, async () => {
-      for (const { name } of kernelRecords()) {
+      for (const { name } of FAMILIES) {
         const { code, stdout, stderr } = await ingot('kernel', name, '--emit', target)
         expect({ name, code, stderr }).toEqual({ name, code: 0, stderr: '' })
         expect(stdout).toContain(SIGNS[target])
@@ -31,30 +33,32 @@ describe('kernel', () => {
   }
 
   test('takes formats, types, sizes and caps', async () => {
-    const matvec = async (...args: string[]): Promise<string> => (await ingot('kernel', 'matvec', '--emit', ...args)).stdout
-    expect(await matvec('msl', '--format', 'q6_k')).toContain('q6_k')
-    expect(await matvec('wgsl')).toContain('enable subgroups')
-    expect(await matvec('wgsl', '--caps', 'subgroup=0,lanes=64')).not.toContain('subgroup')
-    expect(await matvec('wgsl', '--dtype', 'f16', '--m', '32', '--k', '64', '--set', 'bias=true')).toContain('bias')
+    const linear = async (...args: string[]): Promise<string> => (await ingot('kernel', 'linear', '--emit', ...args)).stdout
+    expect(await linear('msl', '--format', 'q6_k')).toContain('q6_k')
+    expect(await linear('wgsl')).toContain('enable subgroups')
+    expect(await linear('wgsl', '--caps', 'subgroup=0,lanes=64')).not.toContain('subgroup')
+    expect(await linear('wgsl', '--dtype', 'f16', '--m', '32', '--k', '64', '--set', 'bias=true')).toContain('bias')
+    expect(await linear('msl', '--n', '32', '--form', 'matmul registers')).toContain('matmul_q4_k')
+    expect(await linear('msl', '--n', '1', '--form', 'matvec lanes')).toContain('matvec_q4_k')
     const attention = await ingot('kernel', 'attention', '--emit', 'msl', '--dtype', 'f16')
     expect(attention.stdout).toContain('half')
   })
 
   test('refuses in one line', async () => {
     for (const args of [
-      ['matvek', '--emit', 'c'],
+      ['lineal', '--emit', 'c'],
       [],
-      ['matvec'],
-      ['matvec', '--emit', 'ptx'],
-      ['matvec', '--emit', 'c', '--format', 'q9'],
-      ['matvec', '--emit', 'c', '--k', 'x'],
+      ['linear'],
+      ['linear', '--emit', 'ptx'],
+      ['linear', '--emit', 'c', '--format', 'q9'],
+      ['linear', '--emit', 'c', '--k', 'x'],
       ['softmax', '--emit', 'c', '--format', 'q4_k'],
-      ['matvec', '--emit', 'c', '--set', 'bias=7'],
-      ['matvec', '--emit', 'c', '--set', 'bias'],
-      ['matvec', '--emit', 'c', '--caps', 'warp=32'],
-      ['matvec', '--emit', 'c', '--caps', 'width=3'],
-      ['matvec', '--list'],
-      ['matvec', '--emit', 'c', '--json'],
+      ['linear', '--emit', 'c', '--set', 'bias=7'],
+      ['linear', '--emit', 'c', '--set', 'bias'],
+      ['linear', '--emit', 'c', '--caps', 'warp=32'],
+      ['linear', '--emit', 'c', '--caps', 'width=3'],
+      ['linear', '--list'],
+      ['linear', '--emit', 'c', '--json'],
     ]) {
       const { code, stdout, stderr } = await ingot('kernel', ...args)
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' })

@@ -32,11 +32,11 @@ describe.skipIf(notBuilt !== undefined)(`bin/ingot.js${notBuilt === undefined ? 
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   })
 
-  test('chats line by line over a pipe, answers only', async () => {
+  test('chats line by line over a pipe, with only replies on stdout', async () => {
     const child = spawnIngot('chat', files.model, '-n', '5', ...STEADY)
     child.stdin.end('abc\n/reset\nabc\n\ndd\\\ncd\n/quit\nnever read\n')
     const { code, stdout, stderr } = await finish(child)
-    expect({ code, stderr }).toEqual({ code: 0, stderr: 'forgotten\n' })
+    expect({ code, stderr }).toEqual({ code: 0, stderr: 'conversation forgotten\n' })
     expect(stdout.endsWith('\n')).toBe(true)
     expect(stdout).not.toContain('\x1b')
     expect(stdout).not.toContain('> ')

@@ -40,10 +40,10 @@ describe('ingot run', () => {
     })
   })
 
-  test('tells numbers on stderr when asked', async () => {
+  test('prints statistics to stderr when asked', async () => {
     const { stdout, stderr } = await run('-p', 'abc', '-n', '3', '--stats')
     expect(stdout).not.toContain('tok/s')
-    expect(stderr).toMatch(/^prompt \d+ tokens .*answer 3 tokens .*\ncpu: .*\n$/)
+    expect(stderr).toMatch(/^prompt \d+ tokens .*generated 3 tokens .*\ncpu: .*\n$/)
   })
 
   test('takes every flag of sampling', async () => {
@@ -87,8 +87,8 @@ describe('ingot run', () => {
 })
 
 describe('mistakes', () => {
-  const wrong: readonly (readonly [args: readonly string[], told: RegExp])[] = [
-    [['run'], /which model\?/],
+  const wrong: readonly (readonly [args: readonly string[], message: RegExp])[] = [
+    [['run'], /no model given/],
     [['run', 'no-such.gguf', '-p', 'a'], /no such file: no-such\.gguf/],
     [['run', '.', '-p', 'a'], /not a file/],
     [['run', 'MODEL', '-p', 'a', '-n', 'abc'], /'abc' is invalid.*whole number/],
@@ -116,12 +116,12 @@ describe('mistakes', () => {
     [['compare', 'MODEL'], /--devices/],
     [['compare', 'MODEL', '--devices', 'cpu'], /two devices/],
     [['compare', 'MODEL', '--devices', 'cpu,toaster'], /one of/],
-    [['chat'], /which model\?/],
+    [['chat'], /no model given/],
   ]
-  test.each(wrong)('ingot %j', async (args, told) => {
+  test.each(wrong)('ingot %j', async (args, message) => {
     const { code, stdout, stderr } = await ingot(...args.map((arg) => (arg === 'MODEL' ? files.model : arg)))
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(told)
+    expect(stderr).toMatch(message)
     expect(stderr).toMatch(/^ingot: [^\n]+\n$/)
   })
 

@@ -1,42 +1,30 @@
-// What the conformance suite runs: every case of every record, every weight format in the kernels that read weights, and inputs
-// with infinities and NaN. Each comes with its inputs, as a device gets them and as the definition does. The same on every run.
+// What the conformance suite runs: every case of every family, every weight format in the kernels that read weights, and inputs with
+// infinities and NaN.
 
-import { HALVES } from '../../src/ir/interpret/half-table.ts'
-import { encodeHalf } from '../../src/ir/interpret/half.ts'
-import { KERNELS, type KernelName, kernelRecords } from '../../src/kernel/index.ts'
-import type { Arrays, BufferShape, KernelRecord, NumberArray } from '../../src/kernel/record.ts'
+import type { Arrays, Family } from '../../src/kernel/family.ts'
+import { FAMILIES } from '../../src/kernel/index.ts'
 import { FORMATS } from '../../src/quant/index.ts'
-import { encodeBlocks } from '../kernel/block.ts'
-import { randomFrom } from '../kernel/interpret-case.ts'
 
 export interface Case {
-  readonly record: KernelRecord
+  readonly family: Family
   readonly params: object
   /** instead of random numbers */
   readonly given?: Arrays
 }
 
-/** Values of the inputs: bytes of a quantised weight are numbers to the definition. */
-export interface Inputs {
-  readonly device: Arrays
-  readonly oracle: Arrays
+/** All cases that the families name, by family. */
+export function familyCases(): ReadonlyMap<string, readonly Case[]> {
+  return new Map(FAMILIES.map((family) => [family.name, family.cases.map((params) => ({ family, params }))]))
 }
 
-/** All cases that the records name, by record. */
-export function recordCases(): ReadonlyMap<string, readonly Case[]> {
-  return new Map(kernelRecords().map((record) => [record.name, record.cases.map((params) => ({ record, params }))]))
-}
-
-/** Few rows, which mat-vec takes, and many, which mat-mat does. */
-const FEW = [1, 2, 3, 4, 5, 6, 7, 8] as const
-const MANY = [9, 32] as const
+/** Few rows, which mat-vecs take, and many, which mat-mats do. */
+const ROWS = [1, 2, 3, 4, 5, 7, 8, 9, 32] as const
 
 /** One weight format everywhere it is read. */
 export function formatCases(format: string): readonly Case[] {
-  const linear = (n: number): object => ({ format, m: 16, k: 256, n, bias: false })
+  const linear = (n: number, bias: boolean): object => ({ format, m: bias ? 17 : 16, k: 256, n, bias })
   return [
-    ...FEW.map((n) => of('matvec', linear(n))),
-    ...MANY.map((n) => of('matmul', linear(n))),
+    ...ROWS.flatMap((n) => [false, true].map((bias) => of('linear', linear(n, bias)))),
     of('gather', { format, rows: 3, cols: 512, tableRows: 4 }),
     of('dequantize', { format, elements: 2304 }),
   ]
@@ -92,53 +80,23 @@ export function classCases(): readonly Case[] {
     ),
     of('gather', { format: 'f16', rows: 1, cols: 5, tableRows: 1 }, { table: floats(INF, -INF, 65504, 0, -1), ids: Uint32Array.of(0) }),
     of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, { x: floats(65504, -65504, 1e-7, 0) }),
-    of('matvec', { ...f32, n: 1 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(64, () => 1) }),
-    of('matmul', { ...f32, n: 9 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(9 * 64, () => 1) }),
+    of('linear', { ...f32, n: 1 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(64, () => 1) }),
+    of('linear', { ...f32, n: 9 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(9 * 64, () => 1) }),
   ]
 }
 
-function of(name: KernelName, params: object, given?: Arrays): Case {
-  const record = KERNELS[name] as unknown as KernelRecord
-  return given === undefined ? { record, params } : { record, params, given }
+/** All that the suite runs. */
+export function allCases(): readonly Case[] {
+  return [...[...familyCases().values()].flat(), ...FORMAT_NAMES.flatMap(formatCases), ...classCases()]
 }
 
-/** `matvec {"format":"q4_k","m":16}` */
-export function nameOf({ record, params }: Case): string {
-  return `${record.name} ${JSON.stringify(params)}`
+function of(name: string, params: object, given?: Arrays): Case {
+  const family = FAMILIES.find((each) => each.name === name)
+  if (family === undefined) throw new Error(`no family ${name}`)
+  return given === undefined ? { family, params } : { family, params, given }
 }
 
-/** Random numbers in [-1, 1), what the record says, or what the case gives. */
-export function inputsOf({ record, params, given = {} }: Case): Inputs {
-  const random = randomFrom(11)
-  const chosen = { ...record.inputs?.(params, random), ...given }
-  const device: Record<string, NumberArray> = {}
-  const oracle: Record<string, NumberArray> = {}
-  for (const shape of record.buffers(params)) {
-    if (shape.role === 'out') continue
-    const { name } = shape
-    ;({ device: device[name]!, oracle: oracle[name]! } = oneInput(shape, chosen[name], random))
-  }
-  return { device, oracle }
-}
-
-function oneInput(shape: BufferShape, chosen: NumberArray | undefined, random: () => number): { device: NumberArray; oracle: NumberArray } {
-  const { type, elements } = shape
-  const encoded = encodeBlocks(shape, random)
-  if (encoded !== undefined) return { device: encoded.bytes, oracle: encoded.values }
-  if (type === 'u32' || type === 'i32') {
-    const values = chosen ?? Uint32Array.from({ length: elements }, () => Math.floor(random() * 2 ** 32))
-    return { device: values, oracle: values }
-  }
-  const plain = chosen ?? Float32Array.from({ length: elements }, () => 2 * random() - 1)
-  if (type === 'f32') return { device: plain, oracle: plain }
-  if (type === 'f16') {
-    const rounded = Float32Array.from(plain, (value) => HALVES[encodeHalf(value)] as number)
-    return { device: rounded, oracle: rounded }
-  }
-  // bf16: the upper halves of f32
-  const words = new Uint32Array(Float32Array.from(plain).buffer)
-  return {
-    device: new Uint8Array(Uint16Array.from(words, (bits) => bits >>> 16).buffer),
-    oracle: new Float32Array(words.map((bits) => bits & 0xffff0000).buffer),
-  }
+/** `linear {"format":"q4_k","m":16}` */
+export function nameOf({ family, params }: Case): string {
+  return `${family.name} ${JSON.stringify(params)}`
 }

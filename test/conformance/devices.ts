@@ -11,7 +11,7 @@ import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { missingGpu } from '../device/missing.ts'
 import { buildTestLibrary } from '../device/native-library.ts'
-import { FORMAT_NAMES, classCases, formatCases, recordCases } from './case.ts'
+import { allCases } from './case.ts'
 
 export interface DeviceLine {
   readonly open: () => Promise<Device>
@@ -34,8 +34,9 @@ export const DEVICES = {
 /** The cpu device with all kernels of the suite compiled for one instruction set. Kernels that are not in it would run as WASM. */
 export async function nativeLine(level: Level): Promise<DeviceLine> {
   const caps = cpuCaps({ width: level.width, threads: 2, bufferBytes: 2 ** 30 })
-  const cases = [...[...recordCases().values()].flat(), ...FORMAT_NAMES.flatMap(formatCases), ...classCases()]
-  const kernels = cases.flatMap(({ record, params }) => record.work(caps, params).launches.map(({ kernel }) => kernel))
+  const kernels = allCases()
+    .filter(({ family, params }) => family.form(caps, params) !== undefined)
+    .flatMap(({ family, params }) => family.work(caps, params).launches.map(({ kernel }) => kernel))
   const { folder, missing } = await buildTestLibrary(`conformance-${level.name}`, level, kernels)
   return { open: () => openCpu({ level: level.name, libraries: folder }), missing: async () => missing }
 }

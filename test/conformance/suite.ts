@@ -1,19 +1,15 @@
-// The one suite that every device passes: every kernel of the library, in the form that the device's caps choose, against its
-// definition. A result may differ by the record's normalised mean square error; NaN anywhere it should not be, an infinity of
-// the wrong sign, or a changed byte in the guards behind each buffer is a failure. What decodes weights must be equal bit for bit.
+// The one suite that every device passes: every kernel family, in the form that the device's caps choose, against its definition. A result
+// may differ by the form's normalised mean square error, which is near what its arithmetic allows; NaN anywhere it should not be, an
+// infinity of the wrong sign, or a changed byte in the guards behind each buffer is a failure. What decodes weights must be equal bit
+// for bit.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findDifference } from '../../src/device/compare.ts'
 import type { Device } from '../../src/device/device.ts'
-import { runRecord } from '../../src/device/run-record.ts'
-import type { NumberArray } from '../../src/kernel/record.ts'
-import { type Case, FORMAT_NAMES, classCases, formatCases, inputsOf, nameOf, recordCases } from './case.ts'
+import { checkFamily, runFamily } from '../../src/device/open/run-family.ts'
+import { inputsOf } from '../kernel/input.ts'
+import { type Case, FORMAT_NAMES, classCases, familyCases, formatCases, nameOf } from './case.ts'
 import type { DeviceLine } from './devices.ts'
 
-/** Decoding is part of a format and has one right answer. */
-const EXACT: readonly string[] = ['dequantize', 'gather']
-/** Where mat-mat stages f16 for the matrix hardware, its inputs are rounded: NMSE. */
-const TILES_TOLERANCE = 1e-6
 const TIMEOUT = 300_000 // for a busy machine; alone, none takes a tenth of it
 
 export function testConformance(name: string, { open, runs = true, missing }: DeviceLine): void {
@@ -29,21 +25,22 @@ export function testConformance(name: string, { open, runs = true, missing }: De
     })
 
     const check = (title: string, cases: readonly Case[]): void => {
-      it(`${title}`, { timeout: TIMEOUT }, async ({ skip }) => {
+      it(title, { timeout: TIMEOUT }, async ({ skip }) => {
         if (reason !== undefined) return skip(reason)
         expect(await failuresOf(device, cases, runs)).toEqual([])
       })
     }
-    for (const [record, cases] of recordCases()) check(`every case of ${record}`, cases)
+    for (const [family, cases] of familyCases()) check(`every case of ${family}`, cases)
     for (const format of FORMAT_NAMES) check(`weights of ${format}`, formatCases(format))
     check('infinities and NaN', classCases())
   })
 }
 
 /** One line for every case that went wrong. All pipelines are asked for at once, since compiling may take several threads. */
-async function failuresOf(device: Device, cases: readonly Case[], runs: boolean): Promise<string[]> {
-  const compiled = cases.flatMap(({ record, params }) =>
-    record.work(device.caps, params).launches.map(({ kernel }) => device.compile(kernel)),
+async function failuresOf(device: Device, all: readonly Case[], runs: boolean): Promise<string[]> {
+  const cases = all.filter(({ family, params }) => family.form(device.caps, params) !== undefined) // packed weights are for CPUs
+  const compiled = cases.flatMap(({ family, params }) =>
+    family.work(device.caps, params).launches.map(({ kernel }) => device.compile(kernel)),
   )
   await Promise.allSettled(compiled) // what fails here fails again below, under its name
   const failures: string[] = []
@@ -58,24 +55,9 @@ async function failuresOf(device: Device, cases: readonly Case[], runs: boolean)
 }
 
 async function differencesOf(device: Device, each: Case, runs: boolean): Promise<string[]> {
-  const { record, params } = each
-  const inputs = inputsOf(each)
-  const got = await runRecord(device, record, params, inputs.device, { sentinels: true })
-  if (!runs) return []
-  const tolerance = record.name === 'matmul' && device.caps.tiles ? TILES_TOLERANCE : record.tolerance
-  return Object.entries(record.define(inputs.oracle, params)).flatMap(([name, want]) => {
-    const difference =
-      findDifference(got[name], want, tolerance) ?? (EXACT.includes(record.name) ? findOtherBits(got[name]!, want) : undefined)
-    return difference === undefined ? [] : [`${nameOf(each)}: ${name}: ${difference}`]
-  })
-}
-
-/** -0 and 0 are equal numbers and different bits. */
-function findOtherBits(got: NumberArray, want: NumberArray): string | undefined {
-  const [a, b] = [got, want].map(({ buffer, byteOffset, length }) => new Uint32Array(buffer, byteOffset, length)) as [
-    Uint32Array,
-    Uint32Array,
-  ]
-  const at = a.findIndex((bits, index) => bits !== b[index])
-  return at < 0 ? undefined : `element ${at} has bits ${a[at]!.toString(16)} instead of ${b[at]!.toString(16)}`
+  const { family, params, given = {} } = each
+  const inputs = inputsOf(family, params, { given })
+  if (runs) return (await checkFamily(device, family, params, inputs)).map((difference) => `${nameOf(each)}: ${difference}`)
+  await runFamily(device, family, params, inputs.device, { sentinels: true })
+  return []
 }

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createTokenizer } from '../../src/llm/tokenizer/tokenizer.ts'
-import { openGguf } from '../../src/weights/gguf.ts'
+import { openGguf } from '../../src/weights/gguf/gguf.ts'
 
 const folder = join(process.env['INGOT_DATA'] ?? '../shared/data', 'tokenizers')
 const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.gguf')) : []

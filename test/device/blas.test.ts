@@ -2,20 +2,23 @@
 // that is compiled here, so that there is one everywhere, and what the system has.
 
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { asyncProperty, assert, boolean, integer, property, record } from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { findDifference } from '../../src/device/compare.ts'
-import { findBlas } from '../../src/device/cpu/blas.ts'
-import { openCpu, productsOf } from '../../src/device/cpu/cpu.ts'
-import { type BlasOptions, measuredSize } from '../../src/device/cpu/product-choice.ts'
+import { findDifference } from '../../src/device/open/compare.ts'
+import { findBlas } from '../../src/device/cpu/blas/library.ts'
+import { cpu, openCpu, productsOf } from '../../src/device/cpu/cpu.ts'
+import type { BlasOptions } from '../../src/device/cpu/blas/choice.ts'
+import { measuredSize } from '../../src/device/cpu/blas/measure.ts'
+import type { Choice } from '../../src/device/cpu/blas/report.ts'
+import { type TimingStore, openTimings } from '../../src/device/cpu/blas/timing.ts'
 import type { Device } from '../../src/device/device.ts'
-import { runRecord } from '../../src/device/run-record.ts'
-import type { Verdict, VerdictStore } from '../../src/device/verdict.ts'
+import { runFamily } from '../../src/device/open/run-family.ts'
+import { openVerdicts } from '../../src/device/open/verdict.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
-import { matmul } from '../../src/kernel/matmul.ts'
+import { linear } from '../../src/kernel/linear/linear.ts'
 import { floats, put, toFloats } from './kernels.ts'
 import { NATIVE_LEVELS, buildTestLibrary } from './native-library.ts'
 
@@ -28,7 +31,7 @@ interface Shape {
 const paramsOf = (shape: Shape) => ({ format: 'f32', ...shape })
 const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
 const caps = { ...(await openReferenceCaps()), lanes: 1 }
-const kernels = [false, true].map((bias) => matmul.work(caps, paramsOf({ m: 4, k: 4, n: 9, bias })).launches[0]!.kernel)
+const kernels = [false, true].map((bias) => linear.work(caps, paramsOf({ m: 4, k: 4, n: 9, bias })).launches[0]!.kernel)
 const { folder, missing } =
   level === undefined ? { folder: '', missing: 'no native kernels on this architecture' } : await buildTestLibrary('blas', level, kernels)
 
@@ -61,18 +64,18 @@ const valuesOf = (count: number, seed: number): Float32Array => Float32Array.fro
 /** What is wrong with a product that a device computes, guards included. */
 async function check(device: Device, { m, k, n, bias }: Shape): Promise<string | undefined> {
   const inputs = { x: valuesOf(n * k, 1), w: valuesOf(m * k, 2), ...(bias ? { bias: valuesOf(m, 3) } : {}) }
-  const { y } = await runRecord(device, matmul, paramsOf({ m, k, n, bias }), inputs, { sentinels: true })
-  return findDifference(y, matmul.define(inputs, paramsOf({ m, k, n, bias })).y!, matmul.tolerance)
+  const { y } = await runFamily(device, linear, paramsOf({ m, k, n, bias }), inputs, { sentinels: true })
+  return findDifference(y, linear.define(inputs, paramsOf({ m, k, n, bias })).y!, linear.tolerance(paramsOf({ m, k, n, bias })))
 }
 
-/** Verdicts in memory. */
-function memoryStore(): VerdictStore & { readonly all: Map<string, Verdict> } {
-  const all = new Map<string, Verdict>()
+/** Timings in memory. */
+function memoryStore(): TimingStore & { readonly all: Map<string, readonly Choice[]> } {
+  const all = new Map<string, readonly Choice[]>()
   return {
     all,
     get: async (key) => all.get(key),
-    set: async (key, verdict) => {
-      all.set(key, verdict)
+    set: async (key, choices) => {
+      all.set(key, choices)
     },
   }
 }
@@ -83,7 +86,7 @@ beforeEach(({ skip }) => {
 
 describe('a BLAS library', () => {
   it('is not there, is not one, or cannot be used: and says so', async () => {
-    const reasonOf = async (library: string): Promise<string | undefined> => (await findBlas(library)).reason
+    const reasonOf = async (library: string): Promise<string | undefined> => (await findBlas(library)).reason?.evidence
     expect(await reasonOf('off')).toBe('INGOT_BLAS is off')
     expect(await reasonOf(join(folder, 'nothing.so'))).toMatch(/no library .*nothing.so, which INGOT_BLAS names, can be loaded/)
     const text = join(folder, 'text.so')
@@ -104,7 +107,7 @@ describe('a BLAS library', () => {
     vi.stubEnv('INGOT_BLAS', threaded)
     expect((await findBlas()).blas?.path).toBe(threaded)
     vi.stubEnv('INGOT_BLAS', 'OFF')
-    expect((await findBlas()).reason).toBe('INGOT_BLAS is off')
+    expect((await findBlas()).reason).toEqual({ evidence: 'INGOT_BLAS is off', prescription: '' })
     vi.unstubAllEnvs()
   })
 
@@ -112,7 +115,7 @@ describe('a BLAS library', () => {
     await using device = await open(2, { library })
     expect(productsOf(device)).toBeUndefined()
     expect(await check(device, { m: 33, k: 17, n: 20, bias: true })).toBeUndefined()
-    expect(productsOf(device)).toMatchObject({ reason: expect.any(String), choices: [] })
+    expect(productsOf(device)).toMatchObject({ reason: { evidence: expect.any(String) }, choices: [] })
     expect(device.detail).not.toMatch(/BLAS/)
   })
 })
@@ -160,7 +163,7 @@ describe.each(libraries)('products by %s', (_, library) => {
     const shape = { m: 150, k: 61, n: 70, bias: true }
     const inputs = { x: valuesOf(70 * 61, 1), w: valuesOf(150 * 61, 2), bias: valuesOf(150, 3) }
     for (const device of devices) {
-      const runs = await Promise.all(Array.from({ length: 4 }, () => runRecord(device, matmul, paramsOf(shape), inputs)))
+      const runs = await Promise.all(Array.from({ length: 4 }, () => runFamily(device, linear, paramsOf(shape), inputs)))
       for (const { y } of runs) expect(y).toEqual(runs[0]!.y)
     }
   })
@@ -169,7 +172,7 @@ describe.each(libraries)('products by %s', (_, library) => {
     const device = devices[1]!
     const {
       launches: [launch],
-    } = matmul.work(device.caps, paramsOf({ m: 2, k: 2, n: 1, bias: false }))
+    } = linear.work(device.caps, paramsOf({ m: 2, k: 2, n: 1, bias: false }))
     const [x, w, y] = [put(device, [1, 1]), put(device, [1, 1, 0, 2]), device.alloc(8)]
     const multiply = {
       kind: 'dispatch',
@@ -212,33 +215,35 @@ describe('the choice', () => {
   })
 
   it('is measured once, and remembered', async () => {
-    const verdicts = memoryStore()
-    await using device = await open(2, { library: threaded, verdicts })
+    const timings = memoryStore()
+    await using device = await open(2, { library: threaded, timings })
     expect(productsOf(device)).toBeUndefined()
     for (const m of [64, 70, 127]) expect(await check(device, { ...large, m })).toBeUndefined()
     const { choices } = productsOf(device)!
-    expect(choices).toEqual([{ size: '64 x 64 x 64', blas: expect.any(Boolean), why: expect.stringMatching(/^\d+\.\d times as fast$/) }])
-    expect([...verdicts.all.keys()]).toEqual([expect.stringContaining(threaded)])
+    expect(choices).toEqual([
+      { size: '64 x 64 x 64', verdict: expect.stringMatching(/^(faster|slower)$/), why: expect.stringMatching(/^\d+\.\d times as fast$/) },
+    ])
+    expect([...timings.all.keys()]).toEqual([expect.stringContaining(threaded)])
     await using again = await open(2, {
       library: threaded,
-      verdicts: { get: verdicts.get, set: () => Promise.reject(new Error('measured again')) },
+      timings: { get: timings.get, set: () => Promise.reject(new Error('measured again')) },
     })
     expect(await check(again, large)).toBeUndefined()
     expect(productsOf(again)!.choices).toEqual(choices)
-    await using other = await open(1, { library: threaded, verdicts })
+    await using other = await open(1, { library: threaded, timings })
     await check(other, large)
-    expect(verdicts.all.size).toBe(2)
+    expect(timings.all.size).toBe(2)
   })
 
   it('falls on a library only if it is right', async () => {
-    const verdicts = memoryStore()
-    await using device = await open(2, { library: wrong, verdicts })
+    const timings = memoryStore()
+    await using device = await open(2, { library: wrong, timings })
     expect(await check(device, large)).toBeUndefined()
-    expect(productsOf(device)!.choices).toEqual([{ size: '64 x 64 x 64', blas: false, why: expect.stringMatching(/^wrong: /) }])
+    expect(productsOf(device)!.choices).toEqual([{ size: '64 x 64 x 64', verdict: 'wrong', why: expect.stringMatching(/^NMSE /) }])
     // What is remembered is believed: this library then shows what it is.
-    const [key] = verdicts.all.keys()
-    verdicts.all.set(key!, { passed: ['64 x 64 x 64: 9.0 times as fast'], failed: [] })
-    await using trusting = await open(2, { library: wrong, verdicts })
+    const [key] = timings.all.keys()
+    timings.all.set(key!, [{ size: '64 x 64 x 64', verdict: 'faster', why: '9.0 times as fast' }])
+    await using trusting = await open(2, { library: wrong, timings })
     expect(await check(trusting, large)).toMatch(/NMSE 1.00e\+0/)
     expect(trusting.detail).toMatch(/, libplain-wrong.so$/)
     expect(await check(trusting, { ...large, n: 200 })).toBeUndefined()
@@ -246,12 +251,13 @@ describe('the choice', () => {
 
   it('survives a store that fails or holds nonsense', async () => {
     const fails = (): Promise<never> => Promise.reject(new Error('no disk'))
-    for (const verdicts of [
+    const nonsense: Choice = { size: '?', verdict: 'faster', why: '' }
+    for (const timings of [
       { get: fails, set: fails },
       { get: async () => undefined, set: fails },
-      { get: async () => ({ passed: ['', 'x', ': :'], failed: [] }), set: async () => {} },
+      { get: async () => [nonsense], set: async () => {} },
     ]) {
-      await using device = await open(2, { library: plain, verdicts })
+      await using device = await open(2, { library: plain, timings })
       expect(await check(device, large)).toBeUndefined()
       expect(await check(device, large)).toBeUndefined()
     }
@@ -259,7 +265,7 @@ describe('the choice', () => {
     vi.stubEnv('XDG_CACHE_HOME', home)
     try {
       mkdirSync(join(home, 'ingot'))
-      writeFileSync(join(home, 'ingot', 'verdicts.json'), '{"blas')
+      writeFileSync(join(home, 'ingot', 'timings.json'), '{"libblas')
       for (let i = 0; i < 2; i++) {
         await using device = await open(2, { library: plain })
         expect(await check(device, large)).toBeUndefined()
@@ -271,22 +277,84 @@ describe('the choice', () => {
     }
   })
 
+  it('is kept apart from the verdicts of self-tests, among which it once was', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'ingot-blas-'))
+    vi.stubEnv('XDG_CACHE_HOME', home)
+    try {
+      const verdicts = join(home, 'ingot', 'verdicts.json')
+      const old = JSON.stringify({
+        'blas/of/old': { passed: ['64 x 64 x 64: 9.0 times as fast'], failed: [] },
+        test: { passed: ['a'], failed: [] },
+      })
+      mkdirSync(join(home, 'ingot'))
+      writeFileSync(verdicts, old)
+      await using device = await open(2, { library: threaded })
+      expect(await check(device, large)).toBeUndefined()
+      const { choices } = productsOf(device)!
+      expect(choices).toHaveLength(1)
+      expect(readFileSync(verdicts, 'utf8')).toBe(old)
+      expect(await openVerdicts().get('test')).toEqual({ passed: ['a'], failed: [] })
+      const [key] = Object.keys(JSON.parse(readFileSync(join(home, 'ingot', 'timings.json'), 'utf8')) as object)
+      expect(await openTimings().get(key!)).toEqual(choices)
+      // What has another shape is as good as not there.
+      writeFileSync(join(home, 'ingot', 'timings.json'), JSON.stringify({ [key!]: [{ size: '64 x 64 x 64', verdict: 'fine', why: '' }] }))
+      expect(await openTimings().get(key!)).toBeUndefined()
+    } finally {
+      vi.unstubAllEnvs()
+      rmSync(home, { recursive: true })
+    }
+  })
+
+  it('is reported, also when the library is wrong', async () => {
+    const examine = async (library: string): Promise<unknown> => {
+      await using device = await open(2, { library, timings: memoryStore() })
+      const findings = (await cpu.examine?.(device, { available: true, detail: '', key: '' })) ?? []
+      return findings.find(({ probe }) => probe === 'f32 products')
+    }
+    expect(await examine('off')).toEqual({
+      probe: 'f32 products',
+      status: 'note',
+      evidence: "by Ingot's own kernels: INGOT_BLAS is off",
+      prescription: '',
+    })
+    expect(await examine(threaded)).toMatchObject({ status: 'note', evidence: expect.stringMatching(/^OpenBLAS 9.9 .*16 x 16 x 16 \(/) })
+    expect(await examine(wrong)).toMatchObject({
+      status: 'warn',
+      evidence: expect.stringMatching(/^libplain-wrong.so .* is wrong: NMSE .* \(16 x 16 x 16\)$/),
+      prescription: expect.stringMatching(/INGOT_BLAS=off/),
+    })
+  })
+
   it('leaves alone what is not a whole product', async () => {
     await using device = await open(2, { library: wrong, always: true })
-    const {
-      launches: [launch],
-    } = matmul.work(device.caps, paramsOf({ m: 8, k: 1, n: 1, bias: false }))
+    const outs = kernels[0]!.product!.outs
+    const [m, n] = [2 * outs, 9]
+    const [launch] = linear.work(device.caps, paramsOf({ m, k: 1, n, bias: false })).launches
     const program = await device.compile(launch!.kernel)
-    const [x, w, y] = [put(device, [2]), put(device, [1, 2, 3, 4, 5, 6, 7, 8]), put(device, [9, 9, 9, 9, 9, 9, 9, 9])]
+    const [x, w, y] = [
+      put(
+        device,
+        Array.from({ length: n }, () => 2),
+      ),
+      put(
+        device,
+        Array.from({ length: m }, (_, i) => i + 1),
+      ),
+      put(
+        device,
+        Array.from({ length: n * m }, () => 9),
+      ),
+    ]
     const run = async (grid: readonly [number, number, number]): Promise<number[]> => {
       const uniforms = packUniforms(launch!.kernel, launch!.uniforms)
       const [bytes] = await device.submit([
         { kind: 'dispatch', program, buffers: [{ buffer: x }, { buffer: w }, { buffer: y }], uniforms, grid },
-        { kind: 'read', from: { buffer: y }, bytes: 32 },
+        { kind: 'read', from: { buffer: y }, bytes: 4 * n * m },
       ])
       return toFloats(bytes!)
     }
-    expect(await run([1, 1, 1])).toEqual([2, 4, 6, 8, 9, 9, 9, 9])
-    expect(await run(launch!.grid)).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
+    const half = Array.from({ length: m }, (_, i) => (i < outs ? 2 * (i + 1) : 9))
+    expect(await run([1, 1, 1])).toEqual(Array.from({ length: n }, () => half).flat())
+    expect(await run(launch!.grid)).toEqual(Array.from({ length: n * m }, () => 0))
   })
 })

@@ -356,6 +356,36 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
       expect(await roundTrip(device)).toEqual([1, 2, 3, 4])
     })
 
+    it('ends every close when the first one ends', async () => {
+      const closing = await open()
+      const x = put(closing, NUMBERS)
+      const ended: string[] = []
+      const note = (what: string) => () => ended.push(what)
+      const read: Command = { kind: 'read', from: { buffer: x }, bytes: 400 }
+      const work = closing.submit([await stepping(closing, { buffer: x }, 100), read]).then(note('work'))
+      await Promise.all([work, closing.close().then(note('first')), closing.close().then(note('second'))])
+      expect(ended).toEqual(['work', 'first', 'second'])
+      expect(closing.stats.buffers).toBe(0)
+    })
+
+    it('waits with its end for a load that is under way, and refuses its result', async () => {
+      const closing = await open()
+      let go = (): void => {}
+      const gate = new Promise<void>((resolve) => {
+        go = resolve
+      })
+      const read: ByteRange['read'] = async (_, length) => {
+        await gate
+        return new Uint8Array(length)
+      }
+      const loading = failure(() => closing.load({ bytes: 64, read }))
+      const closed = closing.close()
+      go()
+      expect(await loading).toMatch(/^closed: load:/)
+      await closed
+      expect(closing.stats.buffers).toBe(0)
+    })
+
     it('refuses everything once closed, and closes twice', async () => {
       const closed = await open()
       const x = put(closed, [1])

@@ -2,12 +2,12 @@
 // Also: a process that has nothing to wait for ends, and one that waits for a submission does not.
 
 import { expect, it, vi } from 'vitest'
-import type { ThreadEvents } from '../../src/device/cpu/thread.ts'
+import type { ThreadEvents } from '../../src/device/cpu/wasm/thread.ts'
 import { put, stepping, toFloats } from './kernels.ts'
 
 const started: ThreadEvents[] = []
-vi.mock('../../src/device/cpu/thread.ts', async (importOriginal) => {
-  const original = await importOriginal<typeof import('../../src/device/cpu/thread.ts')>()
+vi.mock('../../src/device/cpu/wasm/thread.ts', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../../src/device/cpu/wasm/thread.ts')>()
   const startThread: typeof original.startThread = (start, events) => {
     started.push(events)
     return original.startThread(start, events)

@@ -3,7 +3,7 @@
 import { array, assert, boolean, integer, nat, property, tuple } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
-import { Hazards } from '../../src/device/hazard.ts'
+import { Hazards } from '../../src/device/core/hazard.ts'
 import { Heap, START } from '../../src/device/cpu/heap.ts'
 
 describe('the heap', () => {
@@ -45,13 +45,14 @@ describe('the heap', () => {
 describe('hazards', () => {
   it('wait for writers, and writers for readers', () => {
     const hazards = new Hazards()
-    const span = (from: number, to: number) => [{ from, to }]
-    expect(hazards.add(span(0, 8), span(8, 16))).toBe(false)
-    expect(hazards.add(span(0, 8), span(16, 24))).toBe(false) // both read the same
-    expect(hazards.add(span(12, 20), span(32, 40))).toBe(true) // reads what was written
-    expect(hazards.add(span(0, 8), span(8, 12))).toBe(false) // which is over since
-    expect(hazards.add([], span(4, 5))).toBe(true) // writes what was read
-    expect(hazards.add([], span(4, 5))).toBe(true) // writes it again
+    const read = (from: number, to: number) => ({ from, to, written: false })
+    const write = (from: number, to: number) => ({ from, to, written: true })
+    expect(hazards.add([read(0, 8), write(8, 16)])).toBe(false)
+    expect(hazards.add([read(0, 8), write(16, 24)])).toBe(false) // both read the same
+    expect(hazards.add([read(12, 20), write(32, 40)])).toBe(true) // reads what was written
+    expect(hazards.add([read(0, 8), write(8, 12)])).toBe(false) // which is over since
+    expect(hazards.add([write(4, 5)])).toBe(true) // writes what was read
+    expect(hazards.add([write(4, 5)])).toBe(true) // writes it again
   })
 })
 

@@ -1,15 +1,15 @@
 // What the cpu device does beyond the rules of every device: threads, traps, growth, GPU-style kernels.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findDifference } from '../../src/device/compare.ts'
+import { findDifference } from '../../src/device/open/compare.ts'
 import type { Device, Dispatch } from '../../src/device/device.ts'
 import { cpu, openCpu } from '../../src/device/cpu/cpu.ts'
-import { runRecord } from '../../src/device/run-record.ts'
+import { runFamily } from '../../src/device/open/run-family.ts'
 import { detectWasm } from '../../src/emit/wasm/features.ts'
 import { buffer, kernel, uniform } from '../../src/ir/author.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import { buffersOf, packUniforms } from '../../src/ir/kernel.ts'
-import { norm } from '../../src/kernel/norm.ts'
+import { norm } from '../../src/kernel/reduce/norm.ts'
 import { compareOutputs, randomKernel } from '../ir/random.ts'
 import { floats, put, scaling, stepping, toFloats } from './kernels.ts'
 
@@ -113,8 +113,8 @@ describe.each(ways)('%s', (_name, open) => {
         .filter(({ role }) => role === 'in')
         .map(({ name, elements }) => [name, Float32Array.from({ length: elements }, (_, i) => Math.sin(i * 12.9898 + name.length))]),
     )
-    const { y } = await runRecord(device, norm, params, inputs, { sentinels: true })
-    expect(findDifference(y, norm.define(inputs, params)['y']!, norm.tolerance)).toBeUndefined()
+    const { y } = await runFamily(device, norm, params, inputs, { sentinels: true })
+    expect(findDifference(y, norm.define(inputs, params)['y']!, norm.tolerance(params))).toBeUndefined()
   })
 
   it('rejects a submission whose kernel traps, and goes on', async () => {

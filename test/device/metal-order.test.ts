@@ -3,8 +3,7 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Command, Range } from '../../src/device/device.ts'
-import type { MetalDevice } from '../../src/device/metal/metal.ts'
+import type { Command, Device, Range } from '../../src/device/device.ts'
 import { floats, scaling, stepping, subtraction, toFloats } from './kernels.ts'
 import { findSoft } from './metal-soft.ts'
 
@@ -41,9 +40,9 @@ function simulate(acts: readonly Act[], arena: Float32Array): number[][] {
   return reads
 }
 
-async function commandsOf(device: MetalDevice, acts: readonly Act[], range: (index: number) => Range): Promise<Command[]> {
+async function commandsOf(device: Device, acts: readonly Act[], range: (index: number) => Range): Promise<Command[]> {
   return Promise.all(
-    acts.map((act): Command | Promise<Command> => {
+    acts.map(async (act): Promise<Command> => {
       if (act.kind === 'read') return { kind: 'read', from: range(act.from), bytes: 4 * SLOT }
       if (act.kind === 'fill') return { kind: 'fill', to: range(act.to), bytes: 4 * SLOT, value: 0 }
       if (act.kind === 'step') return stepping(device, range(act.to), SLOT)

@@ -1,7 +1,8 @@
 // The Metal device over the software Metal, for tests: opens it, counts, injects faults, and says why where it cannot be.
 
+import type { Device } from '../../src/device/device.ts'
 import { type Ffi, loadFfi } from '../../src/device/metal/ffi.ts'
-import { type MetalDevice, metal, openMetalDevice } from '../../src/device/metal/metal.ts'
+import { metal, openMetalDevice } from '../../src/device/metal/metal.ts'
 import { type MetalSettings, readSettings } from '../../src/device/metal/settings.ts'
 
 interface Build {
@@ -21,7 +22,7 @@ export type Fault = 'oom' | 'command-error' | 'compile-error' | 'device-lost' | 
 
 export interface Soft {
   readonly settings: MetalSettings
-  open(changes?: Partial<MetalSettings>): Promise<MetalDevice>
+  open(changes?: Partial<MetalSettings>): Promise<Device>
   report(): Report
   counters(): Counters
   inject(fault: Fault, count: number): void
@@ -74,5 +75,5 @@ export async function missingMetal(): Promise<string | undefined> {
     if (soft === undefined) return missing
     process.env.INGOT_SOFT_METAL = soft.settings.software
   }
-  return (await metal.probe()).reason
+  return (await metal.probe()).reason?.evidence
 }

@@ -1,6 +1,7 @@
 // What one token costs on Metal, counted from below: command buffers, encoders, messages, objects.
 
 import { beforeEach, describe, expect, it } from 'vitest'
+import { MESSAGES } from '../../src/device/metal/metal-backend.ts'
 import { load } from '../../src/llm/model.ts'
 import { BOS, tinyModel } from '../llm/tiny-model.ts'
 import { findSoft } from './metal-soft.ts'
@@ -21,10 +22,10 @@ describe('a token on metal', () => {
     const device = await soft.open(changes)
     const model = await load(await tinyModel(), { device, contextLength: 64 })
     const tokens: number[] = []
-    for await (const token of model.engine.greedy(BOS, WARM)) tokens.push(token)
-    const [before, messages] = [soft.counters(), device.stats.messages!]
-    for await (const token of model.engine.greedy(tokens.at(-1)!, TOKENS)) tokens.push(token)
-    const [after, own] = [soft.counters(), device.stats.messages! - messages]
+    for await (const token of model.engine.decode(BOS, 'argmax', WARM)) tokens.push(token)
+    const [before, messages] = [soft.counters(), device.stats.extras[MESSAGES]!]
+    for await (const token of model.engine.decode(tokens.at(-1)!, 'argmax', TOKENS)) tokens.push(token)
+    const [after, own] = [soft.counters(), device.stats.extras[MESSAGES]! - messages]
     await model.close()
     await device.close()
     expect(soft.report()).toEqual({ live: {}, overReleases: {}, misuse: [] })

@@ -5,14 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
-import type { ByteRange, Command } from '../../src/device/device.ts'
-import type { CType } from '../../src/device/metal/ffi.ts'
-import { type MetalDevice, metal } from '../../src/device/metal/metal.ts'
+import type { ByteRange, Command, Device } from '../../src/device/device.ts'
+import { metal, profileOf } from '../../src/device/metal/metal.ts'
+import { MESSAGES } from '../../src/device/metal/metal-backend.ts'
 import { Pipelines } from '../../src/device/metal/pipeline.ts'
-import { SELECTORS, type Signature } from '../../src/device/metal/selectors.ts'
 import { readSettings } from '../../src/device/metal/settings.ts'
 import { describeGpu, findDevice, openMetal, probeMetal } from '../../src/device/metal/system.ts'
-import { SELF_TEST, selfTest } from '../../src/device/self-test.ts'
+import { selfTest, selfTestCases } from '../../src/device/open/self-test.ts'
 import { floats, put, scale, scaling, stepping, subtraction, toFloats } from './kernels.ts'
 import { findSoft } from './metal-soft.ts'
 
@@ -30,7 +29,7 @@ async function failure(act: () => unknown): Promise<string> {
 }
 
 describe('metal', () => {
-  let device: MetalDevice
+  let device: Device
   beforeEach(async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     soft.reset()
@@ -66,7 +65,7 @@ describe('metal', () => {
   it('passes its self-test', async () => {
     const { passed, failed } = await selfTest(device)
     expect(failed).toEqual([])
-    expect(passed).toHaveLength(SELF_TEST.length)
+    expect(passed).toHaveLength(selfTestCases(device.caps).length)
   })
 
   describe('lifetimes', () => {
@@ -176,10 +175,10 @@ describe('metal', () => {
           await scaling(device, { buffer: y }, { buffer: x }, 1, 0.5),
         )
       commands.push({ kind: 'read', from: { buffer: x }, bytes: 4 })
-      const count = async (work: Parameters<MetalDevice['submit']>[0]): Promise<number> => {
-        const before = [device.stats.messages!, soft.counters().messages] as const
+      const count = async (work: Parameters<Device['submit']>[0]): Promise<number> => {
+        const before = [device.stats.extras[MESSAGES]!, soft.counters().messages] as const
         expect(toFloats((await device.submit(work))[0]!)).toEqual([1])
-        const own = device.stats.messages! - before[0]
+        const own = device.stats.extras[MESSAGES]! - before[0]
         expect(soft.counters().messages - before[1]).toBe(own)
         return own
       }
@@ -362,7 +361,7 @@ describe('metal', () => {
           system: version,
           emit: () => ({ text, entry: 'broken', workgroup: [1, 1, 1] }),
         })
-        expect(await failure(() => pipelines.compile(scale).program)).toMatch(wanted[i]!)
+        expect(await failure(() => pipelines.compile(scale, 'key').program)).toMatch(wanted[i]!)
         await pipelines.close()
       }
       system.objc.release(id)
@@ -394,10 +393,9 @@ describe('looking closer', () => {
     expect(toFloats(got!)).toEqual([4])
     expect(soft.counters().commandBuffers - before).toBe(3)
     expect(
-      device
-        .profile()
+      profileOf(device)
         .map(({ name, calls }) => [name, calls])
-        .toSorted(),
+        .toSorted((a, b) => (a.join() < b.join() ? -1 : 1)),
     ).toEqual([
       ['copy_words', 1],
       ['scale', 2],
@@ -425,51 +423,15 @@ describe('looking closer', () => {
   })
 })
 
-describe('the table of messages', () => {
-  const LETTER: Readonly<Record<CType, RegExp>> = {
-    void: /^v/,
-    pointer: /^(?:@|:|\^[@vQ])/,
-    text: /^\*/,
-    u8: /^C/,
-    i32: /^i/,
-    u64: /^Q/,
-    i64: /^q/,
-    bool: /^B/,
-    f64: /^d/,
-    size: /^\{MTLSize=QQQ\}/,
-    range: /^\{_NSRange=QQ\}/,
-  }
-  const all = Object.entries(SELECTORS).flatMap(([name, selectors]) =>
-    Object.entries(selectors).map(([selector, signature]) => [name, selector, signature as Signature] as const),
-  )
-
-  it('is what the software Metal implements', ({ skip }) => {
-    if (missing !== undefined) skip(missing)
-    for (const [name, selector, { args, returns, onClass }] of all) {
-      const encoded = soft.types(onClass ? `+${name}` : name, selector)
-      let rest = encoded ?? ''
-      for (const type of [returns, 'pointer', 'pointer', ...args] as const) {
-        expect(rest, `${name} ${selector}: ${encoded}`).toMatch(LETTER[type])
-        rest = rest.replace(LETTER[type], '')
-      }
-      expect(rest, `${name} ${selector}: ${encoded}`).toBe('')
-    }
-  })
-
-  it('follows the naming of Objective-C', () => {
-    for (const [name, selector, { args, owned, returns }] of all) {
-      expect(selector.split(':').length - 1, `${name} ${selector}`).toBe(args.length)
-      expect(owned, `${name} ${selector}`).toBe(returns === 'pointer' && /^(?:new|alloc|copy|mutableCopy|init)(?![a-z])/.test(selector))
-    }
-  })
-})
-
 describe('finding Metal', () => {
   it.skipIf(process.platform === 'darwin')('explains why it is not there', async () => {
-    expect(await probeMetal(readSettings({}))).toMatchObject({ available: false, reason: expect.stringMatching(/needs macOS/) })
+    expect(await probeMetal(readSettings({}))).toMatchObject({
+      available: false,
+      reason: { evidence: `Metal needs macOS, and this is ${process.platform}`, prescription: expect.stringMatching(/INGOT_SOFT_METAL=1/) },
+    })
     expect(await probeMetal(readSettings({ INGOT_SOFT_METAL: '/nowhere/lib.so' }))).toMatchObject({
       available: false,
-      reason: expect.stringMatching(/does not load.*build-soft-metal/s),
+      reason: { evidence: expect.stringMatching(/does not load/), prescription: expect.stringMatching(/build-soft-metal/) },
     })
     expect(metal.name).toBe('metal')
   })

@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { LEVELS, type Level } from '../../src/device/cpu/level.ts'
-import { findNative } from '../../src/device/cpu/native.ts'
+import { findNative } from '../../src/device/cpu/native/library.ts'
 import { emitC } from '../../src/emit/c.ts'
 import { hashKernel } from '../../src/ir/hash.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
@@ -48,6 +48,9 @@ export interface TestLibrary {
 
 /** A library of these kernels in a folder of its own; `missing` says why it cannot be used here. */
 export async function buildTestLibrary(name: string, level: Level, kernels: readonly Kernel[]): Promise<TestLibrary> {
+  // What set-up has built knows the CPU already, and a library that cannot run here need not be compiled.
+  const lacking = (await findNative({ level: level.name })).reason?.evidence
+  if (lacking?.startsWith('this CPU has no')) return { folder: '', missing: lacking }
   const distinct = [...new Map(kernels.map((kernel) => [hashKernel(kernel), kernel])).values()]
   const folder = join(ROOT, 'build', 'native-test', name)
   mkdirSync(folder, { recursive: true })
@@ -58,6 +61,6 @@ export async function buildTestLibrary(name: string, level: Level, kernels: read
     if (message.includes('no C compiler')) return { folder, missing: 'no C compiler here' }
     throw error
   }
-  const { reason } = await findNative({ level: level.name, folder })
-  return { folder, missing: reason?.startsWith('this CPU has no') || reason?.startsWith('koffi') ? reason : undefined }
+  const evidence = (await findNative({ level: level.name, folder })).reason?.evidence
+  return { folder, missing: evidence !== undefined && /^(this CPU has no|koffi)/.test(evidence) ? evidence : undefined }
 }

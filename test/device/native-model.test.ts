@@ -5,10 +5,10 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { nmse } from '../../src/device/compare.ts'
-import { findBlas } from '../../src/device/cpu/blas.ts'
+import { nmse } from '../../src/device/open/compare.ts'
+import { findBlas } from '../../src/device/cpu/blas/library.ts'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
-import { findNative } from '../../src/device/cpu/native.ts'
+import { findNative } from '../../src/device/cpu/native/library.ts'
 import type { Device } from '../../src/device/device.ts'
 import { load } from '../../src/llm/model.ts'
 import type { ByteSource } from '../../src/weights/source.ts'
@@ -43,8 +43,13 @@ async function tell(file: string | ByteSource, device: Device): Promise<Told> {
   return { prompt, step: answer.kind === 'logits' ? answer.logits : new Float32Array(0), tokens }
 }
 
+function expectNear(got: Told, want: Told, allowed: number): void {
+  expect(nmse(got.prompt, want.prompt)).toBeLessThan(allowed)
+  expect(nmse(got.step, want.step)).toBeLessThan(allowed)
+}
+
 const missing = new Map(
-  await Promise.all(NATIVE_LEVELS.map(async ({ name }) => [name, (await findNative({ level: name })).reason] as const)),
+  await Promise.all(NATIVE_LEVELS.map(async ({ name }) => [name, (await findNative({ level: name })).reason?.evidence] as const)),
 )
 
 const best = NATIVE_LEVELS.find(({ name }) => missing.get(name) === undefined)?.name
@@ -59,30 +64,24 @@ describe.each(FILES)('%s', (_name, file, allowed) => {
 
   for (const { name, title } of NATIVE_LEVELS) {
     const reason = missing.get(name)
-    it.skipIf(reason !== undefined).each([1, 2, 3])(
-      `${title} on %i threads${reason === undefined ? '' : `: ${reason}`}`,
-      { timeout: 60_000 },
-      async (threads) => {
-        const told: Told[] = []
-        for (let time = 0; time < 2; time++) {
-          await using device = await openCpu({ level: name, threads })
-          told.push(await tell(await file(), device))
-          expect(device.detail, 'every kernel is in the library; if not: node scripts/setup.js').not.toMatch(/WebAssembly/)
-        }
-        const [first, second] = told as [Told, Told]
-        expect(second).toEqual(first)
-        expect({ prompt: nmse(first.prompt, want.prompt) < allowed, step: nmse(first.step, want.step) < allowed }).toEqual({
-          prompt: true,
-          step: true,
-        })
-      },
-    )
+    it.for([1, 2, 3])(`${title} on %i threads`, { timeout: 60_000 }, async (threads, { skip }) => {
+      if (reason !== undefined) return skip(reason)
+      const told: Told[] = []
+      for (let time = 0; time < 2; time++) {
+        await using device = await openCpu({ level: name, threads })
+        told.push(await tell(await file(), device))
+        expect(device.detail, 'every kernel is in the library; if not: node scripts/setup.js').not.toMatch(/WebAssembly/)
+      }
+      const [first, second] = told as [Told, Told]
+      expect(second).toEqual(first)
+      expectNear(first, want, allowed)
+    })
   }
 
-  const none = best === undefined ? 'no native kernels' : blas.reason
-  it.skipIf(none !== undefined)(`a BLAS library multiplies${none === undefined ? '' : `: ${none}`}`, async () => {
+  const none = best === undefined ? 'no native kernels' : blas.reason?.evidence
+  it('a BLAS library multiplies', async ({ skip }) => {
+    if (none !== undefined) return skip(none)
     await using device = await openCpu({ level: best ?? '', threads: 2, blas: { library: '', always: true } })
-    const { prompt, step } = await tell(await file(), device)
-    expect({ prompt: nmse(prompt, want.prompt) < allowed, step: nmse(step, want.step) < allowed }).toEqual({ prompt: true, step: true })
+    expectNear(await tell(await file(), device), want, allowed)
   })
 })

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
-import { findNative } from '../../src/device/cpu/native.ts'
+import { findNative } from '../../src/device/cpu/native/library.ts'
 import type { BufferHandle, Command, Device, Dispatch, Range } from '../../src/device/device.ts'
-import { runningSources } from '../../src/device/stamp.ts'
-import { buffer, kernel, uniform } from '../../src/ir/author.ts'
+import { hashRunningSources } from '../../src/device/open/code-hash.ts'
+import { buffer, deferredKernel, kernel, uniform } from '../../src/ir/author.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
 import { floats, put, scale, scaling, step, stepping, toFloats } from './kernels.ts'
 import { NATIVE_LEVELS, buildTestLibrary } from './native-library.ts'
@@ -29,9 +29,15 @@ const slow = kernel('slow', { params: { x: buffer('f32', 'write'), n: uniform('u
   p.x.set(k.workgroupId.x, sum.get())
 })
 
-/** Known by its key, so that what is in a library need not be written. */
+/** Times 1e-10. */
+const shrink = kernel('shrink', { params: { x: buffer('f32', 'readwrite'), n: uniform('u32') } }, (p, k) => {
+  p.x.set(k.workgroupId.x, p.x.at(k.workgroupId.x).mul(1e-10))
+})
+
+/** Known by its origin, so that what is in a library need not be written. */
+const origin = { family: 'test', form: 'sevens', stage: '', traits: {} }
 const named = (write: () => void): typeof foreign =>
-  kernel('named', { params: { x: buffer('f32', 'write') }, variant: 'sevens' }, (p, k) => {
+  deferredKernel(origin, 'named', { params: { x: buffer('f32', 'write') } }, (p, k) => {
     write()
     p.x.set(k.workgroupId.x, k.const('f32', 7))
   })
@@ -40,7 +46,7 @@ const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
 const { folder, missing } =
   level === undefined
     ? { folder: '', missing: 'no native kernels on this architecture' }
-    : await buildTestLibrary('run', level, [scale, step, slow, named(() => {})])
+    : await buildTestLibrary('run', level, [scale, step, slow, shrink, named(() => {})])
 const open = (threads = 2): Promise<Device> =>
   openCpu({ threads, libraries: folder, ...(level === undefined ? {} : { level: level.name }) })
 
@@ -102,6 +108,25 @@ describe('native kernels', () => {
     const all = await Promise.all(Array.from({ length: 5 }, () => device.submit(recording)))
     const want = all.reduce((values) => [...values, values.at(-1)!.map((v) => (v + 100) * 2 + 1)], [[507, 511, 515]])
     expect(all.map(([bytes]) => toFloats(bytes!))).toEqual(want.slice(1))
+  })
+
+  it('flush subnormal numbers, and leave the threads of others as they were', async ({ skip }) => {
+    const x = put(device, [1e-39, 1e-30, 1])
+    const read: Command = { kind: 'read', from: { buffer: x }, bytes: 12 }
+    const [bytes] = await device.submit([await one(device, shrink, [{ buffer: x }], 3), read])
+    expect(toFloats(bytes!)).toEqual([0, 0, Math.fround(1e-10)]) // an operand, a result, and neither
+    if (process.arch !== 'x64' || process.platform !== 'linux') return skip('the float modes of a thread are read on x86-64 Linux')
+    // Jobs run on the threads that asynchronous calls take: ask all of them.
+    const { default: koffi } = await import('koffi')
+    const fegetenv = koffi.load('libm.so.6').func('int fegetenv(void *env)')
+    const modes = await Promise.all(
+      Array.from({ length: 16 }, async () => {
+        const env = new Uint8Array(64)
+        await new Promise((resolve) => fegetenv.async(env, resolve))
+        return new DataView(env.buffer).getUint32(28, true) & 0x8040 // MXCSR: flush to zero, denormals are zero
+      }),
+    )
+    expect(new Set(modes)).toEqual(new Set([0]))
   })
 
   it('keep the order of a long queue of both kinds', async () => {
@@ -251,7 +276,7 @@ describe('mapped files', () => {
 describe('the choice of a library', () => {
   it('says what is missing', async () => {
     expect(await findNative({ folder: join(tmpdir(), 'nothing here') })).toMatchObject({
-      reason: expect.stringMatching(/not built: install a C compiler/),
+      reason: { evidence: 'native kernels are not built', prescription: expect.stringMatching(/^install a C compiler/) },
     })
     await expect(openCpu({ level: 'mmx' })).rejects.toMatchObject({
       code: 'device-unavailable',
@@ -283,20 +308,20 @@ describe('the choice of a library', () => {
     if (missing !== undefined) return skip(missing)
     await withManifest({ key: 'another' }, async (home, name) => {
       expect(await findNative({ level: name, folder: home })).toMatchObject({
-        reason: expect.stringMatching(/not the one of its manifest/),
+        reason: { evidence: expect.stringMatching(/not the one of its manifest/) },
       })
     })
   })
 
   it('does not use a library that was made from other sources', async ({ skip }) => {
     if (missing !== undefined) return skip(missing)
-    const stale = { reason: expect.stringMatching(/not of these sources/) }
+    const stale = { reason: { evidence: expect.stringMatching(/not of these sources/) } }
     for (const sources of [undefined, [], ['another']]) {
       await withManifest({ sources }, async (home, name) => {
         expect(await findNative({ level: name, folder: home, strict: true })).toMatchObject(stale)
       })
     }
-    await withManifest({ sources: ['another', await runningSources()] }, async (home, name) => {
+    await withManifest({ sources: ['another', await hashRunningSources()] }, async (home, name) => {
       expect((await findNative({ level: name, folder: home, strict: true })).native?.level).toBe(level)
     })
   })

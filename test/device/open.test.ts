@@ -6,28 +6,29 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { IngotError, isIngotError } from '../../src/base/error.ts'
 import type { Device } from '../../src/device/device.ts'
-import type { Probe } from '../../src/device/factory.ts'
-import { DEVICES, type DeviceLine, type OpenDeviceOptions, listDevices, open } from '../../src/device/open.ts'
+import type { Probe } from '../../src/device/open/factory.ts'
+import { makeReason } from '../../src/device/open/finding.ts'
+import { DEVICES, type DeviceLine, type OpenDeviceOptions, listDevices, open } from '../../src/device/open/open.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
-import { SELF_TEST } from '../../src/device/self-test.ts'
-import { type Verdict, type VerdictStore, openVerdicts } from '../../src/device/verdict.ts'
+import { selfTestCases } from '../../src/device/open/self-test.ts'
+import { type Verdict, type VerdictStore, openVerdicts } from '../../src/device/open/verdict.ts'
 
 interface Fake extends Partial<Probe> {
   readonly open?: () => Device
   readonly auto?: DeviceLine['auto']
-  readonly tested?: boolean
+  readonly untested?: string
 }
 
 let opened: string[]
 let closed: string[]
 
 /** A device that is right unless said otherwise. */
-function fake(name: string, { open: make = openReference, auto = 'yes', tested = true, ...probe }: Fake = {}): DeviceLine {
+function fake(name: string, { open: make = openReference, auto = 'yes', untested, ...probe }: Fake = {}): DeviceLine {
   return {
     name,
     auto,
-    tested,
+    ...(untested === undefined ? {} : { untested }),
     load: async () => ({
       name,
       about: `fake ${name}`,
@@ -67,7 +68,7 @@ describe('open', () => {
     opened = []
     closed = []
     lines = []
-    options = { log: (line) => lines.push(line), verdicts: fakeStore(), cases: SELF_TEST.slice(0, 1) }
+    options = { log: (line) => lines.push(line), verdicts: fakeStore(), cases: selfTestCases(openNull().caps).slice(0, 1) }
     vi.stubEnv('INGOT_DEVICE', '')
   })
   afterEach(() => {
@@ -84,7 +85,7 @@ describe('open', () => {
   it('takes the first that works, and says why', async () => {
     const { why, tried, verdict } = await choose(
       'auto',
-      fake('metal', { available: false, reason: 'this is not macOS' }),
+      fake('metal', { available: false, reason: makeReason('this is not macOS') }),
       fake('webgpu'),
       fake('cpu'),
     )
@@ -103,7 +104,7 @@ describe('open', () => {
     const { why } = await choose(
       'auto',
       fake('webgpu', { software: true }),
-      fake('cpu', { available: false, reason: 'none' }),
+      fake('cpu', { available: false, reason: makeReason('none') }),
       fake('reference', { auto: 'last' }),
     )
     expect(opened).toEqual(['webgpu'])
@@ -114,7 +115,7 @@ describe('open', () => {
     const { tried } = await choose('auto', fake('webgpu', { open: wrong }), fake('cpu'))
     expect(opened).toEqual(['webgpu', 'cpu'])
     expect(closed).toEqual(['webgpu'])
-    expect(tried).toEqual([{ name: 'webgpu', reason: expect.stringMatching(/self-test fails: norm .*element 0 is NaN/) }])
+    expect(tried).toEqual([{ name: 'webgpu', reason: expect.stringMatching(/self-test fails: linear .*element 0 is NaN/) }])
     expect(lines[0]).toMatch(/webgpu is not used: .*self-test/)
   })
 
@@ -122,14 +123,14 @@ describe('open', () => {
     const broken = (): Device => {
       throw new IngotError('device-unavailable', 'driver too old')
     }
-    const bad: DeviceLine = { name: 'metal', auto: 'yes', tested: true, load: () => Promise.reject(new Error('no such module')) }
+    const bad: DeviceLine = { name: 'metal', auto: 'yes', load: () => Promise.reject(new Error('no such module')) }
     const { tried } = await choose('auto', bad, fake('webgpu', { open: broken }), fake('cpu'))
     expect(tried.map(({ reason }) => reason)).toEqual(['no such module', 'driver too old'])
   })
 
   it('warns once on the console when nobody listens', async () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {})
-    const devices = [fake('quiet', { available: false, reason: 'not here' }), fake('loud', { open: wrong }), fake('cpu')]
+    const devices = [fake('quiet', { available: false, reason: makeReason('not here') }), fake('loud', { open: wrong }), fake('cpu')]
     const { verdicts, cases } = options
     for (let i = 0; i < 2; i++) await open('auto', { devices, verdicts, cases: cases! })
     expect(warn.mock.calls.map(([line]) => line)).toEqual([expect.stringMatching(/loud is not used/)])
@@ -139,15 +140,15 @@ describe('open', () => {
   it('takes the last resort only when all else fails, and never what must be asked for', async () => {
     const devices = [
       fake('cpu', { open: wrong }),
-      fake('reference', { auto: 'last', tested: false }),
-      fake('null', { auto: 'never', tested: false }),
+      fake('reference', { auto: 'last', untested: 'a fake' }),
+      fake('null', { auto: 'never', untested: 'a fake' }),
     ]
     const { device, why } = await choose('auto', ...devices)
     expect(opened).toEqual(['cpu', 'reference'])
     expect(why).toMatch(/nothing else works/)
     expect(lines.at(-1)).toMatch(/using reference, which is slow/)
     await device.close()
-    expect(await failure(() => choose('auto', fake('cpu', { available: false, reason: 'no threads' })))).toMatch(
+    expect(await failure(() => choose('auto', fake('cpu', { available: false, reason: makeReason('no threads') })))).toMatch(
       /^device-unavailable: .*cpu: no threads/,
     )
     opened = []
@@ -156,9 +157,9 @@ describe('open', () => {
   })
 
   it('never falls back from a device that was asked for', async () => {
-    expect(await failure(() => choose('metal', fake('metal', { available: false, reason: 'this is not macOS' }), fake('cpu')))).toMatch(
-      /^device-unavailable: metal: this is not macOS/,
-    )
+    expect(
+      await failure(() => choose('metal', fake('metal', { available: false, reason: makeReason('this is not macOS') }), fake('cpu'))),
+    ).toMatch(/^device-unavailable: metal: this is not macOS/)
     expect(await failure(() => choose('webgpu', fake('webgpu', { open: wrong }), fake('cpu')))).toMatch(
       /^wrong-result: webgpu: the self-test fails/,
     )

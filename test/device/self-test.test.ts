@@ -2,11 +2,11 @@
 
 import { describe, expect, it } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
-import { findDifference, nmse } from '../../src/device/compare.ts'
+import { findDifference, nmse } from '../../src/device/open/compare.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { REFERENCE_CAPS, openReference } from '../../src/device/reference/reference.ts'
-import { runRecord } from '../../src/device/run-record.ts'
-import { SELF_TEST, selfTest, selfTestKey } from '../../src/device/self-test.ts'
+import { runFamily } from '../../src/device/open/run-family.ts'
+import { selfTest, selfTestCases, selfTestKey } from '../../src/device/open/self-test.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
 
 const FORMS: readonly (readonly [string, Partial<Caps>])[] = [
@@ -27,9 +27,10 @@ function counting(elements: number, end: number) {
 
 describe('the self-test', () => {
   it.each(FORMS)('passes on the reference with %s', async (_name, caps) => {
-    const { passed, failed } = await selfTest(openReference({ caps }))
+    const device = openReference({ caps })
+    const { passed, failed } = await selfTest(device)
     expect(failed).toEqual([])
-    expect(passed).toHaveLength(SELF_TEST.length)
+    expect(passed).toHaveLength(selfTestCases(device.caps).length)
   })
 
   it('fails on a device that computes nothing', async () => {
@@ -41,7 +42,7 @@ describe('the self-test', () => {
   it('never throws and leaves no buffers', async () => {
     const device = openReference()
     const broken = Object.assign(openReference(), { submit: () => Promise.reject(new Error('no')) })
-    expect((await selfTest(broken)).failed.map(({ error }) => error)).toEqual(SELF_TEST.map(() => 'no'))
+    expect((await selfTest(broken)).failed.map(({ error }) => error)).toEqual(selfTestCases(broken.caps).map(() => 'no'))
     await selfTest(device)
     expect([device.stats.buffers, broken.stats.buffers]).toEqual([0, 0])
   })
@@ -49,14 +50,14 @@ describe('the self-test', () => {
   it('has a name that depends on the kernels', () => {
     expect(selfTestKey(REFERENCE_CAPS)).toBe(selfTestKey({ ...REFERENCE_CAPS }))
     expect(selfTestKey(REFERENCE_CAPS)).not.toBe(selfTestKey({ ...REFERENCE_CAPS, subgroup: 0 }))
-    expect(selfTestKey(REFERENCE_CAPS)).not.toBe(selfTestKey(REFERENCE_CAPS, SELF_TEST.slice(1)))
+    expect(selfTestKey(REFERENCE_CAPS)).not.toBe(selfTestKey(REFERENCE_CAPS, selfTestCases(REFERENCE_CAPS).slice(1)))
   })
 })
 
-describe('running a record', () => {
+describe('running a family', () => {
   it('is one submission, and shows what was not written', async () => {
     const device = openReference()
-    const { x } = await runRecord(device, counting(8, 5), {}, {})
+    const { x } = await runFamily(device, counting(8, 5), {}, {})
     expect([...x!]).toEqual([0, 1, 2, 3, 4, NaN, NaN, NaN])
     expect(device.stats.submissions).toBe(1)
   })
@@ -75,7 +76,7 @@ describe('running a record', () => {
                 : command,
             ),
       )
-    await expect(runRecord(device, counting(8, 9), {}, {}, { sentinels: true })).rejects.toThrow(
+    await expect(runFamily(device, counting(8, 9), {}, {}, { sentinels: true })).rejects.toThrow(
       /counting: a kernel wrote past the end of x, got byte 32/,
     )
     expect(device.stats.buffers).toBe(0)

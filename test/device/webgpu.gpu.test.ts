@@ -2,14 +2,14 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
-import type { Command } from '../../src/device/device.ts'
+import type { Command, Device } from '../../src/device/device.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
-import { norm } from '../../src/kernel/norm.ts'
+import { norm } from '../../src/kernel/reduce/norm.ts'
 import { findAdapter, isSoftware, requestDevice } from '../../src/device/webgpu/adapter.ts'
 import { Pipelines } from '../../src/device/webgpu/pipeline.ts'
-import { WebgpuDevice, webgpu } from '../../src/device/webgpu/webgpu.ts'
-import { runRecord } from '../../src/device/run-record.ts'
-import { SELF_TEST, selfTest } from '../../src/device/self-test.ts'
+import { openOn, webgpu } from '../../src/device/webgpu/webgpu.ts'
+import { runFamily } from '../../src/device/open/run-family.ts'
+import { selfTest, selfTestCases } from '../../src/device/open/self-test.ts'
 import { floats, put, scale, scaling, subtraction, toFloats } from './kernels.ts'
 import { missingGpu } from './missing.ts'
 
@@ -18,12 +18,12 @@ const SUBGROUP = { swiftshader: 4, lavapipe: 8 }[process.env.INGOT_WEBGPU_DRIVER
 
 describe('webgpu', () => {
   let raw: GPUDevice
-  let device: WebgpuDevice
+  let device: Device
   beforeEach(async ({ skip }) => {
     if (missing !== undefined) skip(missing)
     const adapter = await findAdapter()
     raw = await requestDevice(adapter)
-    device = new WebgpuDevice(adapter, raw)
+    device = openOn(adapter, raw)
   })
   afterEach(async () => {
     await device?.close()
@@ -51,7 +51,7 @@ describe('webgpu', () => {
 
   it('passes its self-test', async () => {
     // SwiftShader takes seconds to compile a matmul; test/conformance runs it once
-    const cases = SELF_TEST.filter(({ record }) => record.name !== 'matmul')
+    const cases = selfTestCases(device.caps).filter(({ family, params }) => !family.form(device.caps, params)?.name.startsWith('matmul'))
     const { passed, failed } = await selfTest(device, cases)
     expect(failed).toEqual([])
     expect(passed).toHaveLength(cases.length)
@@ -88,7 +88,7 @@ describe('webgpu', () => {
         work: (caps: typeof device.caps, params: (typeof norm.cases)[number]) => norm.work({ ...caps, subgroup }, params),
       }
       const x = Float32Array.from({ length: 2 * 67 }, (_, i) => Math.sin(i))
-      const { y } = await runRecord(device, record, norm.cases[1]!, { x }, { sentinels: true })
+      const { y } = await runFamily(device, record, norm.cases[1]!, { x }, { sentinels: true })
       const want = norm.define({ x }, norm.cases[1]!).y!
       expect(Math.max(...want.map((v, i) => Math.abs(v - y![i]!)))).toBeLessThan(1e-5)
     }
@@ -150,6 +150,14 @@ describe('webgpu', () => {
     const again = device.alloc(4096) // not the broken one from the pool
     device.write(again, 0, floats(2))
     expect(toFloats(await device.read(again, 0, 4))).toEqual([2])
+  })
+
+  it('takes bytes of memory that threads share', async () => {
+    const x = device.alloc(8)
+    const bytes = new Uint8Array(new SharedArrayBuffer(8))
+    bytes.set(floats(3, 4))
+    device.write(x, 0, bytes)
+    expect(toFloats(await device.read(x, 0, 8))).toEqual([3, 4])
   })
 
   it('loads more than one piece', async () => {

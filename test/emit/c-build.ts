@@ -6,7 +6,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { CSource } from '../../src/emit/c.ts'
-import type { Dispatch } from '../../src/ir/interpret.ts'
+import type { KernelArguments } from '../../src/ir/interpret/interpret.ts'
 import { type Kernel, buffersOf, packUniforms } from '../../src/ir/kernel.ts'
 
 const PRELUDE = join(import.meta.dirname, '../../native/cpu')
@@ -50,7 +50,7 @@ function hasAvx2(): boolean {
 }
 
 export interface Library extends Disposable {
-  run(kernel: Kernel, dispatch: Dispatch): void
+  run(kernel: Kernel, dispatch: KernelArguments): void
 }
 
 /** Compiles without running; throws what the compiler says. */

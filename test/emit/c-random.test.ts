@@ -1,7 +1,7 @@
 // Random kernels give the same in C as interpreted. INGOT_RANDOM_KERNELS says how many; INGOT_RANDOM_SEED where to begin.
 import { describe, expect, it } from 'vitest'
 import { emitC } from '../../src/emit/c.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { printKernel } from '../../src/ir/print.ts'
 import { type RandomOptions, compareOutputs, randomKernel } from '../ir/random.ts'

@@ -1,8 +1,8 @@
 // Numbers and names as text: short, legal, and the same number back.
 import { assert, float, property } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { floatDigits, halfDigits, hex } from '../../src/emit/literal.ts'
-import { Names, words } from '../../src/emit/name.ts'
+import { floatDigits, halfDigits, hex } from '../../src/emit/clike/literal.ts'
+import { Names, words } from '../../src/emit/clike/name.ts'
 
 describe('numbers as text', () => {
   it('uses the fewest digits', () => {

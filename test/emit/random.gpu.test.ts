@@ -4,7 +4,7 @@
 
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { emitWgsl } from '../../src/emit/wgsl.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import { type RandomOptions, compareOutputs, randomKernel } from '../ir/random.ts'
 import { type Gpu, openGpu } from './webgpu-run.ts'
 

@@ -1,6 +1,6 @@
 // Inputs for the sample kernels, and running them on the interpreter, for tests that compare a target with it.
 
-import { type Dispatch, interpret } from '../../src/ir/interpret.ts'
+import { type KernelArguments, interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { axpy, convert, corners, dotRow, histogram, matvec, reduce, tileMatmul, vectors } from './sample.ts'
 
@@ -9,7 +9,7 @@ export interface Case {
   readonly kernel: Kernel
   readonly data: Readonly<Record<string, Data>>
   readonly uniforms?: Record<string, number>
-  readonly grid: Dispatch['grid']
+  readonly grid: KernelArguments['grid']
 }
 
 const floats = (length: number, seed = 1): Float32Array => Float32Array.from({ length }, (_, i) => (((i * 37 + seed * 11) % 64) - 32) / 8)
@@ -59,7 +59,7 @@ export const cases = (subgroup: number): Case[] => [
 ]
 
 /** A fresh copy of a case's buffers as bytes. */
-export function dispatchOf({ data, uniforms = {}, grid }: Case): Dispatch {
+export function dispatchOf({ data, uniforms = {}, grid }: Case): KernelArguments {
   const buffers = Object.fromEntries(
     Object.entries(data).map(([name, array]) => {
       const bytes = new Uint8Array(new ArrayBuffer(array.byteLength))
@@ -70,14 +70,14 @@ export function dispatchOf({ data, uniforms = {}, grid }: Case): Dispatch {
   return { buffers, uniforms, grid }
 }
 
-export function oracle(one: Case): Dispatch {
+export function oracle(one: Case): KernelArguments {
   const dispatch = dispatchOf(one)
   interpret(one.kernel, dispatch)
   return dispatch
 }
 
 /** The buffers in the types of the data, floats rounded a little so that targets may differ in the last bits. */
-export function readable({ data }: Case, { buffers }: Dispatch): Record<string, (number | string)[]> {
+export function readable({ data }: Case, { buffers }: KernelArguments): Record<string, (number | string)[]> {
   return Object.fromEntries(
     Object.entries(data).map(([name, array]) => {
       const bytes = buffers[name] as Uint8Array

@@ -2,7 +2,7 @@
 // INGOT_RANDOM_KERNELS says how many, INGOT_RANDOM_SEED where to begin.
 
 import { expect, it } from 'vitest'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import { printKernel } from '../../src/ir/print.ts'
 import { type RandomOptions, compareOutputs, randomKernel } from '../ir/random.ts'
 import { runWasm, VARIANTS } from './wasm-run.ts'

@@ -1,7 +1,7 @@
 // Runs emitted WGSL on Dawn, just enough for tests of emission: one dispatch, buffers in, buffers out.
 
-import type { Caps, Source } from '../../src/emit/caps.ts'
-import type { Dispatch } from '../../src/ir/interpret.ts'
+import type { Caps, Source } from '../../src/emit/source.ts'
+import type { KernelArguments } from '../../src/ir/interpret/interpret.ts'
 import { type Kernel, buffersOf, packUniforms, uniformsOf } from '../../src/ir/kernel.ts'
 
 /** A kernel with its pipeline. */
@@ -15,8 +15,8 @@ export interface Gpu {
   readonly caps: Caps
   /** Compiles; several at once take several threads. Throws what the compiler says, warnings too. */
   build(kernel: Kernel, source: Source): Promise<Built>
-  runBuilt(built: Built, dispatch: Dispatch): Promise<void>
-  run(kernel: Kernel, source: Source, dispatch: Dispatch): Promise<void>
+  runBuilt(built: Built, dispatch: KernelArguments): Promise<void>
+  run(kernel: Kernel, source: Source, dispatch: KernelArguments): Promise<void>
   close(): void
 }
 
@@ -70,7 +70,11 @@ async function build(device: GPUDevice, kernel: Kernel, { text, entry }: Source)
   return { kernel, layout, pipeline }
 }
 
-async function runBuilt(device: GPUDevice, { kernel, layout, pipeline }: Built, { buffers, uniforms = {}, grid }: Dispatch): Promise<void> {
+async function runBuilt(
+  device: GPUDevice,
+  { kernel, layout, pipeline }: Built,
+  { buffers, uniforms = {}, grid }: KernelArguments,
+): Promise<void> {
   device.pushErrorScope('validation')
   const params = buffersOf(kernel)
   const hasUniforms = uniformsOf(kernel).length > 0

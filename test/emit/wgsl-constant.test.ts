@@ -14,8 +14,8 @@ function textOf(write: (x: Value<'f32x4'>, k: Scope) => Value<'f32x4'> | Value<'
       { params: { x: buffer('f32x4', 'read'), y: buffer('f32x4', 'write'), z: buffer('u32x4', 'write') } },
       ({ x, y, z }, k) => {
         const value = write(x.at(0), k)
-        if (value.dtype === 'f32x4') y.set(0, value as Value<'f32x4'>)
-        else z.set(0, value as Value<'u32x4'>)
+        if (value.dtype === 'f32x4') y.set(0, value)
+        else z.set(0, value)
       },
     ),
     PLAIN,

@@ -1,7 +1,7 @@
 // Long statements are broken where a reader would, and nothing but white space changes.
 
 import { expect, test } from 'vitest'
-import { wrap } from '../../src/emit/wrap.ts'
+import { wrap } from '../../src/emit/clike/wrap.ts'
 
 const long = (count: number, separator: string): string =>
   Array.from({ length: count }, (_, i) => `value${i}[index${i} + 1]`).join(separator)

@@ -1,7 +1,7 @@
 import { assert, double, integer, property, tuple } from 'fast-check'
 import { expect, test } from 'vitest'
-import { HALVES } from '../../src/ir/interpret/half-table.ts'
-import { encodeHalf, roundHalf } from '../../src/ir/interpret/half.ts'
+import { HALVES } from '../../src/base/half-table.ts'
+import { encodeHalf, roundHalf } from '../../src/base/half.ts'
 
 const finite = [...HALVES].filter((value) => Number.isFinite(value)).sort((a, b) => a - b)
 

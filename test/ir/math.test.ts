@@ -1,9 +1,9 @@
 // The elementary functions as formulas: how far they are from the true values, and what they make of the odd ones.
 import { describe, expect, it } from 'vitest'
 import { buffer, kernel } from '../../src/ir/author.ts'
-import { interpret } from '../../src/ir/interpret.ts'
-import { HALVES } from '../../src/ir/interpret/half-table.ts'
-import { encodeHalf } from '../../src/ir/interpret/half.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
+import { HALVES } from '../../src/base/half-table.ts'
+import { encodeHalf } from '../../src/base/half.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { decompose } from '../../src/ir/pass/decompose.ts'
 import type { Value } from '../../src/ir/value.ts'

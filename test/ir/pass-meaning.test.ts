@@ -1,10 +1,10 @@
 // Every pass keeps what a kernel means: interpreted before and after, on targets that have everything down to nearly nothing.
 import { describe, expect, it } from 'vitest'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { PASSES, lower } from '../../src/ir/pass/index.ts'
 import { printKernel } from '../../src/ir/print.ts'
-import { verify } from '../../src/ir/verify.ts'
+import { verify } from '../../src/ir/verify/verify.ts'
 import { SAMPLES, type Sample } from './pass-kernels.ts'
 import { TARGETS } from './target.ts'
 

@@ -1,10 +1,10 @@
 // The passes on random kernels: after each of them, on targets rich and poor, a kernel still means the same.
 import { expect, test } from 'vitest'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { PASSES } from '../../src/ir/pass/index.ts'
 import { printKernel } from '../../src/ir/print.ts'
-import { verify } from '../../src/ir/verify.ts'
+import { verify } from '../../src/ir/verify/verify.ts'
 import { type RandomKernel, type RandomOptions, compareOutputs, randomKernel } from './random.ts'
 import { TARGETS } from './target.ts'
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { buffer, kernel, uniform } from '../../src/ir/author.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { half } from '../../src/ir/pass/half.ts'
 import { narrow } from '../../src/ir/pass/narrow.ts'

@@ -3,7 +3,7 @@ import { buffer, kernel, uniform } from '../../src/ir/author.ts'
 import { hashKernel, hashText } from '../../src/ir/hash.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { printKernel } from '../../src/ir/print.ts'
-import { analyseUniformity } from '../../src/ir/uniform.ts'
+import { analyseUniformity } from '../../src/ir/verify/uniform.ts'
 
 /** Rows of 8-bit weights with one f16 scale per 32, one row per subgroup. */
 const matvec = (rows = 2): Kernel =>

@@ -1,8 +1,8 @@
 // The bytes a random kernel works on, and the comparison of what two targets made of them.
 import { type Storage, isFloat, registerOf, storageBytes, storageScalar, widthOf } from '../../src/base/dtype.ts'
 import { IngotError } from '../../src/base/error.ts'
-import { HALVES } from '../../src/ir/interpret/half-table.ts'
-import { encodeHalf } from '../../src/ir/interpret/half.ts'
+import { HALVES } from '../../src/base/half-table.ts'
+import { encodeHalf } from '../../src/base/half.ts'
 import { Random } from './random-value.ts'
 
 export interface RandomOutput {

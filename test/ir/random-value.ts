@@ -2,8 +2,9 @@
 // carries a bound of its size, an estimate of how far targets may differ on it, and, if it is exact, the grid it lies on (a
 // multiple of 2^-grid). Only exact floats decide anything: comparisons, conversions to integers, roundings.
 import { type DType, type Scalar, type Width, isFloat, scalarOf, vector, widthOf } from '../../src/base/dtype.ts'
+import type { Builder } from '../../src/ir/build.ts'
 import type { Arg, OpName } from '../../src/ir/op.ts'
-import { type Maker, Value, constant, makeNode } from '../../src/ir/value.ts'
+import { Value } from '../../src/ir/value.ts'
 
 export type V = Value<DType>
 
@@ -77,7 +78,7 @@ const COMPARE = ['lt', 'le', 'gt', 'ge', 'eq', 'ne'] as const
 
 export class Expressions {
   readonly random: Random
-  readonly maker: Maker
+  readonly builder: Builder
   readonly inputs: readonly Input[]
   readonly leaves: readonly Known[]
   /** Values that may be used here; a block adds to it and takes away again. */
@@ -86,9 +87,9 @@ export class Expressions {
   uniform = false
   readonly #half: boolean
 
-  constructor(random: Random, maker: Maker, inputs: readonly Input[], leaves: readonly Known[], half: boolean) {
+  constructor(random: Random, builder: Builder, inputs: readonly Input[], leaves: readonly Known[], half: boolean) {
     this.random = random
-    this.maker = maker
+    this.builder = builder
     this.inputs = inputs
     this.leaves = leaves
     this.#half = half
@@ -96,9 +97,8 @@ export class Expressions {
 
   op(name: OpName, src: readonly V[], dtype: DType = 'void', arg: Arg = null): V {
     return new Value(
-      this.maker,
-      makeNode(
-        this.maker,
+      this.builder,
+      this.builder.apply(
         name,
         src.map(({ node }) => node),
         arg,
@@ -107,7 +107,7 @@ export class Expressions {
     )
   }
   number(dtype: DType, value: number | boolean): V {
-    return new Value(this.maker, constant(this.maker, value, dtype))
+    return new Value(this.builder, this.builder.constant(value, dtype))
   }
   known(v: V, bound = 0, error = 0, grid = 0): Known {
     return { v, bound, error, grid }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { storageBytes, widthOf } from '../../src/base/dtype.ts'
 import { hashKernel } from '../../src/ir/hash.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
-import { Interner, rewrite, walk } from '../../src/ir/node.ts'
+import { Interner, type Node, walk } from '../../src/ir/node.ts'
 import { OPS } from '../../src/ir/op.ts'
 import { printKernel } from '../../src/ir/print.ts'
 import { type RandomOptions, compareOutputs, randomKernel } from './random.ts'
@@ -40,6 +40,20 @@ test('500 random kernels verify, print and run without a report', () => {
   }
   expect(Object.keys(OPS).filter((op) => !used.has(op))).toEqual([])
 })
+
+/** Rebuilds `root` bottom-up in a new interner; `change` may return another node for one whose operands are already new. */
+function rewrite(root: Node, into: Interner, change: (node: Node, src: readonly Node[]) => Node | undefined): Node {
+  const done = new Map<Node, Node>()
+  const go = (node: Node): Node => {
+    const known = done.get(node)
+    if (known !== undefined) return known
+    const src = node.src.map(go)
+    const result = change(node, src) ?? into.make(node.op, node.dtype, src, node.arg)
+    done.set(node, result)
+    return result
+  }
+  return go(root)
+}
 
 /** The same kernel as a target may round it: products before sums, sums of vectors pairwise. */
 function roundedOtherwise(kernel: Kernel): Kernel {

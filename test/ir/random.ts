@@ -170,9 +170,9 @@ class Writer {
       at: (at) => this.#memory[name]!.at(at),
       load: (at, width) => this.#memory[name]!.load(at, width),
     }))
-    this.#x = new Expressions(this.#random, k.lane.maker, inputs, leaves, this.#options.f16)
+    this.#x = new Expressions(this.#random, k.lane.builder, inputs, leaves, this.#options.f16)
     const { workgroupId: w, gridSize: g } = k
-    this.#global = k.let('global', w.z.mul(g.y).add(w.y).mul(g.x).add(w.x).mul(this.#lanes).add(k.lane)) as unknown as V
+    this.#global = k.let('global', w.z.mul(g.y).add(w.y).mul(g.x).add(w.x).mul(this.#lanes).add(k.lane))
     this.#x.pool.push(known(this.#global))
     this.#block(this.#options.size, 'workgroup', 0)
     // Whatever happened, a few values of each kind are seen.
@@ -274,7 +274,7 @@ class Writer {
       return { condition, inner: control }
     }
     if (subgroup > 0 && control !== 'lane' && this.#random.chance(0.4)) {
-      return { condition: x.op('eq', [this.#k.subgroupId as unknown as V, x.number('u32', this.#random.below(2))]), inner: 'subgroup' }
+      return { condition: x.op('eq', [this.#k.subgroupId, x.number('u32', this.#random.below(2))]), inner: 'subgroup' }
     }
     return { condition: x.value('bool', 2).v, inner: 'lane' }
   }
@@ -296,7 +296,7 @@ class Writer {
     const to = lanes ? few(x.value('u32', 2).v) : this.#memoryless('u32')
     const unroll = this.#random.chance(0.3) ? { unroll: this.#random.pick([true, 2, 4]) } : {}
     this.#k.for({ from: this.#random.below(2), to: to as never, step: 1 + this.#random.below(2), ...unroll }, (i) => {
-      x.pool.push({ v: i as unknown as V, bound: 0, error: 0, grid: 0 })
+      x.pool.push({ v: i, bound: 0, error: 0, grid: 0 })
       this.#block(1 + this.#random.below(3), lanes ? 'lane' : control, depth + 1)
       x.pool.pop()
     })
@@ -391,7 +391,7 @@ class Writer {
     const other = within
       ? x.op('xor', [lane, x.number('u32', this.#random.below(subgroup))])
       : x.op('rem', [x.op('add', [lane, x.number('u32', this.#random.below(this.#lanes))]), x.number('u32', this.#lanes)])
-    const got = whole ? memory.at(other) : memory.load(place(other), width as Width)
+    const got = whole ? memory.at(other) : memory.load(place(other), width)
     x.pool.push({ ...value, v: got })
     wait()
   }
@@ -402,7 +402,7 @@ class Writer {
     const x = this.#x
     const k = this.#k
     const memory = k.shared(`s${this.#shared++}`, 'u32', this.#lanes) as unknown as Memory
-    memory.set(k.lane as unknown as V, x.number('u32', this.#random.below(9)))
+    memory.set(k.lane, x.number('u32', this.#random.below(9)))
     k.barrier()
     memory.atomic(this.#random.pick(['add', 'max', 'xor'] as const), x.index(this.#lanes, 1), x.value('u32', 2).v)
     k.barrier()
@@ -442,14 +442,14 @@ class Writer {
         return add(k.subShuffle(v, x.op('and', [x.value('u32', 1).v, x.number('u32', subgroup - 1)]) as never))
       case 5: {
         const moved = k.subShuffleDown(v, lane)
-        const inside = x.op('lt', [x.op('add', [k.sublane as unknown as V, x.number('u32', lane)]), x.number('u32', subgroup)])
+        const inside = x.op('lt', [x.op('add', [k.sublane, x.number('u32', lane)]), x.number('u32', subgroup)])
         const width = widthOf(v.node.dtype)
         return add(x.op('select', [width === 1 ? inside : x.op('splat', [inside], vector('bool', width)), moved, v]))
       }
       case 6:
-        return add(k.subAny(x.value('bool', 2).v as never) as unknown as V, x.known(v))
+        return add(k.subAny(x.value('bool', 2).v as never), x.known(v))
       default:
-        return add(k.subAll(x.value('bool', 2).v as never) as unknown as V, x.known(v))
+        return add(k.subAll(x.value('bool', 2).v as never), x.known(v))
     }
   }
 
@@ -463,10 +463,7 @@ class Writer {
     const sum = k.tileMma(load() as never, load() as never, k.tileFill('f32', this.#random.below(4)))
     this.#tileSlots = 1
     const groups = this.#lanes / this.#options.subgroup
-    const group = x.op('add', [
-      x.op('mul', [x.op('div', [this.#global, number(this.#lanes)]), number(groups)]),
-      k.subgroupId as unknown as V,
-    ])
-    this.#memory.tile!.setTile(x.op('mul', [k.subBroadcast(group, 0), number(64)]), number(8), sum as unknown as V)
+    const group = x.op('add', [x.op('mul', [x.op('div', [this.#global, number(this.#lanes)]), number(groups)]), k.subgroupId])
+    this.#memory.tile!.setTile(x.op('mul', [k.subBroadcast(group, 0), number(64)]), number(8), sum)
   }
 }

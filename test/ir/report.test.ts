@@ -1,7 +1,7 @@
 // Every fault the interpreter reports, planted. Kernels that the verifier would refuse are built from nodes.
 import { expect, test } from 'vitest'
 import { type Scope, buffer, kernel } from '../../src/ir/author.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { Interner, type Node } from '../../src/ir/node.ts'
 import { errorOf, run } from './run.ts'

@@ -1,6 +1,6 @@
 // Small ways to run a kernel in a test: typed arrays in, interpreted in place.
 import { IngotError } from '../../src/base/error.ts'
-import { interpret } from '../../src/ir/interpret.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 
 type Array = Float32Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array

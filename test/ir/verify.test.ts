@@ -4,7 +4,7 @@ import { buffer, kernel, uniform } from '../../src/ir/author.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { Interner, type Node } from '../../src/ir/node.ts'
 import type { Arg, OpName } from '../../src/ir/op.ts'
-import { verify } from '../../src/ir/verify.ts'
+import { verify } from '../../src/ir/verify/verify.ts'
 import { errorOf } from './run.ts'
 
 type Make = (op: OpName, dtype: DType, src?: readonly Node[], arg?: Arg) => Node

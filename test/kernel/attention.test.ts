@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
-import { attention } from '../../src/kernel/attention.ts'
+import { attention } from '../../src/kernel/attention/attention.ts'
 import { cpuCaps, gpuCaps } from './caps.ts'
 import { ALL_CAPS, failuresOf } from './interpret-case.ts'
 

@@ -1,12 +1,6 @@
-// Random blocks of every weight format, with their values by the dequantising kernel (itself checked against ggml's blocks). Any
-// bytes are legal blocks, but not every scale is tame: the halves in them are kept small.
+// Random blocks of every weight format. Any bytes are legal blocks, but not every scale is tame: the halves in them are kept small.
 
-import { interpret } from '../../src/ir/interpret.ts'
-import { dequantize } from '../../src/kernel/dequantize.ts'
-import { FORMATS } from '../../src/quant/index.ts'
 import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
-import { cpuCaps } from './caps.ts'
-import type { Encoder } from './interpret-case.ts'
 
 /** where the halves of a block are */
 const HALVES: Partial<Record<GgmlType, readonly number[]>> = {
@@ -25,13 +19,6 @@ const HALVES: Partial<Record<GgmlType, readonly number[]>> = {
   iq2_xxs: [0],
 }
 
-export const encodeBlocks: Encoder = ({ type, elements }, random) => {
-  const format = FORMATS.find(({ name, element }) => name === type && element === undefined)
-  if (format === undefined) return undefined
-  const bytes = randomBlocks(format.name, elements, random)
-  return { bytes, values: decodeBlocks(format.name, bytes, elements) }
-}
-
 export function randomBlocks(type: GgmlType, elements: number, random: () => number): Uint8Array {
   const { block, bytes } = GGML_TYPES[type]
   const data = Uint8Array.from({ length: (elements / block) * bytes }, () => Math.floor(random() * 256))
@@ -40,12 +27,4 @@ export function randomBlocks(type: GgmlType, elements: number, random: () => num
     if (type === 'mxfp4') data[start] = 120 + Math.floor(random() * 8)
   }
   return data
-}
-
-export function decodeBlocks(format: GgmlType, bytes: Uint8Array, elements: number): Float32Array {
-  const y = new Uint8Array(4 * elements)
-  for (const { kernel, uniforms, grid } of dequantize.work(cpuCaps(4), { format, elements }).launches) {
-    interpret(kernel, { buffers: { w: bytes, y }, uniforms, grid: [...grid] })
-  }
-  return new Float32Array(y.buffer)
 }

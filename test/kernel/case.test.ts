@@ -1,37 +1,51 @@
-// Every case of the elementwise, row-wise and moving kernels, in every form, against its definition. The kernels of linear
-// layers and attention have their own files.
+// Every case of every family, in every form, interpreted, against its definition. Attention has a file of its own.
 
 import { describe, expect, it } from 'vitest'
-import { KERNELS, kernelRecords } from '../../src/kernel/index.ts'
 import { printKernel } from '../../src/ir/print.ts'
-import { encodeBlocks } from './block.ts'
-import { ALL_CAPS, failuresOf } from './interpret-case.ts'
+import type { Family } from '../../src/kernel/family.ts'
+import { FAMILIES } from '../../src/kernel/index.ts'
+import { gpuCaps } from './caps.ts'
+import { ALL_CAPS, casesFor, failuresOf } from './interpret-case.ts'
 
-const ELSEWHERE = ['matvec', 'matmul', 'attention']
-const RECORDS = kernelRecords().filter(({ name }) => !ELSEWHERE.includes(name))
+const familyOf = (name: string): Family => FAMILIES.find((family) => family.name === name)!
+const caps = { ...ALL_CAPS, 'matrix tiles': gpuCaps(32, { tiles: true, f16: true }) }
+const families = FAMILIES.filter(({ name }) => name !== 'attention')
 
-describe.each(Object.entries(ALL_CAPS))('%s', (_name, caps) => {
-  it.each(RECORDS.map((record) => [record.name, record] as const))('%s', (_name, record) => {
-    expect(record.cases.flatMap((params) => failuresOf(record, params, caps, { encoder: encodeBlocks }))).toEqual([])
+describe.each(Object.entries(caps))('%s', (_name, given) => {
+  it.each(families.map((family) => [family.name, family] as const))('%s', (_name, family) => {
+    expect(casesFor(family, given).flatMap((params) => failuresOf(family, params, given))).toEqual([])
   })
 })
 
 describe('the registry', () => {
-  it('lists every record under its own name', () => {
-    for (const [name, record] of Object.entries(KERNELS)) expect(record.name).toBe(name)
-    for (const { about, cases } of kernelRecords()) {
+  it('describes every family', () => {
+    expect(new Set(FAMILIES.map(({ name }) => name)).size).toBe(FAMILIES.length)
+    for (const { about, cases, forms } of FAMILIES) {
       expect(about.length).toBeGreaterThan(10)
       expect(cases.length).toBeGreaterThan(0)
+      expect(new Set(forms.map(({ name }) => name)).size).toBe(forms.length)
     }
+  })
+
+  it('has a case for every form, on hardware that it is written for', () => {
+    const tried = new Set<string>()
+    for (const family of FAMILIES) {
+      for (const each of Object.values(caps)) {
+        for (const params of family.cases) tried.add(`${family.name} ${family.form(each, params)?.name}`)
+      }
+    }
+    const all = FAMILIES.flatMap(({ name, forms }) => forms.map((form) => `${name} ${form.name}`))
+    expect(all.filter((form) => !tried.has(form))).toEqual([])
   })
 })
 
 describe('CPU kernels', () => {
   const cpu = ALL_CAPS['vectors of 8']!
-  const text = (name: keyof typeof KERNELS, params: object): string[] =>
-    (KERNELS[name].work as (caps: typeof cpu, params: object) => ReturnType<typeof KERNELS.norm.work>)(cpu, params).launches.map(
-      ({ kernel }) => printKernel(kernel),
-    )
+  const text = (name: string, params: object): string[] =>
+    familyOf(name)
+      .work(cpu, params)
+      .launches.map(({ kernel }) => printKernel(kernel))
+  const norm = familyOf('norm').cases[0]!
 
   it.each([
     ['softmax', { rows: 3, cols: 67 }, { rows: 1, cols: 4096 }],
@@ -50,7 +64,7 @@ describe('CPU kernels', () => {
       { type: 'f16', rows: 5, heads: 2, headDim: 64, capacity: 7 },
     ],
     ['reduce', { kind: 'sum', axes: [1], shape: [5, 67] }, { kind: 'sum', axes: [1], shape: [900, 3] }],
-    ['norm', KERNELS.norm.cases[0]!, { ...KERNELS.norm.cases[0]!, rows: 1, cols: 4096 }],
+    ['norm', norm, { ...norm, rows: 1, cols: 4096 }],
     [
       'copy',
       { type: 'f32', shape: [9], from: { offset: 0, strides: [1], size: 9 }, to: { offset: 0, strides: [2], size: 17 } },

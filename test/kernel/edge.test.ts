@@ -4,16 +4,18 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
-import { cacheWrite } from '../../src/kernel/cache.ts'
-import { copy } from '../../src/kernel/copy.ts'
-import { gather } from '../../src/kernel/gather.ts'
-import { type MapExpr, type MapOp, type MapParams, map, mergeAxes } from '../../src/kernel/map.ts'
-import { type ReduceKind, reduce } from '../../src/kernel/reduce.ts'
-import { rope } from '../../src/kernel/rope.ts'
-import { argmax, topk } from '../../src/kernel/select.ts'
-import { softmax } from '../../src/kernel/softmax.ts'
-import { erfOf } from '../../src/kernel/special.ts'
-import { ALL_CAPS, failuresOf, halfBits, halfValue, runCase } from './interpret-case.ts'
+import { roundHalf } from '../../src/base/half.ts'
+import { cacheWrite } from '../../src/kernel/attention/cache.ts'
+import { copy } from '../../src/kernel/move/copy.ts'
+import { gather } from '../../src/kernel/move/gather.ts'
+import { type MapExpr, type MapOp, type MapParams, map, mergeAxes } from '../../src/kernel/map/map.ts'
+import { type ReduceKind, reduce } from '../../src/kernel/reduce/reduce.ts'
+import { rope } from '../../src/kernel/attention/rope.ts'
+import { argmax } from '../../src/kernel/select/argmax.ts'
+import { topk } from '../../src/kernel/select/topk.ts'
+import { softmax } from '../../src/kernel/reduce/softmax.ts'
+import { erfOf } from '../../src/kernel/function.ts'
+import { ALL_CAPS, failuresOf, runCase } from './interpret-case.ts'
 
 const GPU = ALL_CAPS['subgroups of 32']!
 const CPU = ALL_CAPS['vectors of 8']!
@@ -131,7 +133,7 @@ describe.each(FORMS)('%s', (_name, caps) => {
   it('a cache of halves rounds to even', () => {
     const x = Float32Array.of(1 + 2 ** -11, 1 + 3 * 2 ** -11, 1e-7, -65504)
     const { got } = runCase(cacheWrite, { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, caps, { given: { x } })
-    expect(Array.from(got['cache']!)).toEqual(Array.from(x, (value) => halfValue(halfBits(value))))
+    expect(Array.from(got['cache']!)).toEqual(Array.from(x, (value) => roundHalf(value)))
   })
 })
 

@@ -12,7 +12,7 @@ import { peakLimit, readLimit } from '../../lab/measure/limit.ts'
 import { entries as small } from '../../lab/small.ts'
 import type { Caps } from '../../src/base/caps.ts'
 import { cpuCaps } from '../../src/device/cpu/level.ts'
-import { buffersOf } from '../../src/ir/kernel.ts'
+import { boundBuffers } from '../../src/kernel/family.ts'
 import { notBuilt } from '../cli/command-line.ts'
 
 const CPU = cpuCaps({ width: 16, threads: 2, bufferBytes: 2 ** 34 })
@@ -23,10 +23,8 @@ const ROOT = join(import.meta.dirname, '../..')
 function faultsOf(entry: Entry, caps: Caps): string[] {
   const work = entry.work(caps)
   const known = new Map(entry.buffers.map((shape) => [shape.name, shape]))
-  const missing = (work?.launches ?? [])
-    .flatMap(({ kernel }) => buffersOf(kernel).map(({ name }) => entry.aliases?.[name] ?? name))
-    .filter((name) => !known.has(name) && work?.scratch?.[name] === undefined)
-  const written = (entry.cold ?? []).filter((name) => known.get(name)?.role !== 'in')
+  const missing = (work?.launches ?? []).flatMap(boundBuffers).filter((name) => !known.has(name) && work?.scratch?.[name] === undefined)
+  const written = entry.buffers.filter(({ cold, role }) => cold === true && role !== 'in').map(({ name }) => name)
   const all = entry.buffers.reduce((sum, shape) => sum + 2 * bytesOf(shape), 0)
   return [
     ...missing.map((name) => `no buffer ${name}`),

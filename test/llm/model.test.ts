@@ -2,7 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
-import { open } from '../../src/device/open.ts'
+import { open } from '../../src/device/open/open.ts'
+import { MOST_CHOSEN } from '../../src/kernel/select/topk.ts'
 import type { GenerateOptions } from '../../src/llm/generation.ts'
 import { type Model, load } from '../../src/llm/model.ts'
 import { BOS, tinyModel } from './tiny-model.ts'
@@ -56,6 +57,18 @@ describe('a generation', () => {
     }
   })
 
+  test('samples from more candidates than a device selects', async () => {
+    expect(model.vocabulary).toBeGreaterThan(MOST_CHOSEN)
+    const sampled = { ignoreEos: true, maxTokens: 16, seed: 7, topP: 1, minP: 0 }
+    const [many, all] = [
+      await model.generate(PROMPT, { ...sampled, topK: model.vocabulary }),
+      await model.generate(PROMPT, { ...sampled, topK: 0 }),
+    ]
+    expect(many.tokens).toHaveLength(16)
+    expect(new Set(many.tokens).size).toBeGreaterThan(1)
+    expect(all.tokens).toHaveLength(16)
+  })
+
   test('writes nothing when no tokens are allowed', async () => {
     expect(await model.generate(PROMPT, { ...GREEDY, maxTokens: 0 })).toMatchObject({ text: '', tokens: [], finishReason: 'length' })
     expect((await model.generate(PROMPT, { ...GREEDY, maxTokens: 1 })).tokens).toHaveLength(1)
@@ -107,6 +120,16 @@ describe('cancelling', () => {
     expect(finishReason).toBe('cancelled')
     expect(tokens.length).toBeGreaterThanOrEqual(3)
     expect(tokens.length).toBeLessThan(100)
+  })
+
+  test('with sampling, too', async () => {
+    const generation = model.generate(PROMPT, { ignoreEos: true, seed: 1, maxTokens: 100 })
+    let count = 0
+    for await (const _ of generation) if (++count === 2) generation.cancel()
+    const { finishReason, tokens, text } = await generation
+    expect(finishReason).toBe('cancelled')
+    expect(tokens.length).toBeLessThan(100)
+    expect(text).toBe(model.tokenizer.decode(tokens, { continuation: true }))
   })
 
   test('before it has begun', async () => {
@@ -201,5 +224,59 @@ test('loading reports progress, can be aborted, and refuses nonsense', async () 
   const { buffers } = device.stats
   await expect(load(await tinyModel(), { device, signal: AbortSignal.abort() })).rejects.toThrow()
   await expect(load(await tinyModel(), { device, contextLength: 0 })).rejects.toMatchObject({ code: 'bad-argument' })
+  await expect(load(await tinyModel(), { device, contextLength: 2 ** 40 })).rejects.toMatchObject({ name: 'IngotError' }) // no such memory
   expect(device.stats.buffers).toBe(buffers)
+})
+
+describe('sampling', () => {
+  const drawn: GenerateOptions = { temperature: 1, seed: 5, ignoreEos: true, maxTokens: 40 }
+
+  test('is done by the device where it can be, one submission a token, with the tokens that the host would draw', async () => {
+    const { tokens, stats } = await model.generate(PROMPT, drawn)
+    expect(stats).toMatchObject({ generatedTokens: 40, submissionsPerToken: 1 })
+    expect(new Set(tokens).size).toBeGreaterThan(10)
+    // A bias needs all logits, so the host draws.
+    const onHost = await model.generate(PROMPT, { ...drawn, logitBias: { 3: -Infinity } })
+    expect(onHost.tokens).toEqual(tokens)
+    expect((await model.generate(PROMPT, { ...drawn, seed: 6 })).tokens).not.toEqual(tokens)
+  })
+
+  test('does not depend on what the cache held before', async () => {
+    const { tokens } = await model.generate(PROMPT, drawn)
+    const other = await model.generate([...PROMPT, 273, 274], { ...drawn, maxTokens: 3 })
+    expect(other.tokens.length).toBe(3)
+    expect((await model.generate(PROMPT, drawn)).tokens).toEqual(tokens)
+  })
+})
+
+describe('the cache', () => {
+  /** Logits of the prompt, and the bytes of the cache. */
+  async function logitsWith(cacheType: 'f32' | 'f16' | 'q8_0'): Promise<{ logits: number[]; bytes: number }> {
+    await using other = await load(await tinyModel({ heads: 2 }), { device, cacheType })
+    const logits: number[] = []
+    await other.evaluate(PROMPT, (rows) => void logits.push(...rows))
+    return { logits, bytes: other.memory.cache }
+  }
+
+  test('holds halves or bytes instead of floats, with logits as near as their precision', async () => {
+    const wanted = await logitsWith('f32')
+    const power = wanted.logits.reduce((sum, value) => sum + value ** 2, 0)
+    for (const { type, share, error } of [
+      { type: 'f16', share: 1 / 2, error: 1e-6 },
+      { type: 'q8_0', share: (1 + 1 / 8) / 4, error: 1e-3 },
+    ] as const) {
+      const { logits, bytes } = await logitsWith(type)
+      expect(bytes).toBe(wanted.bytes * share)
+      const off = logits.reduce((sum, value, i) => sum + (value - (wanted.logits[i] ?? NaN)) ** 2, 0) / power
+      expect(off).toBeGreaterThan(0)
+      expect(off).toBeLessThan(error)
+    }
+  })
+
+  test('refuses bytes for heads that are no multiple of their block, and types that it does not know', async () => {
+    await expect(load(await tinyModel(), { device, cacheType: 'q8_0' })).rejects.toThrow(
+      /cache: heads of this size cannot be cached in q8_0, got 16/,
+    )
+    await expect(load(await tinyModel(), { device, cacheType: 'q4_0' as 'f16' })).rejects.toThrow(/cacheType/)
+  })
 })

@@ -3,8 +3,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { keepMinP, keepTopP, keepTypical, selectTop, selectTopP, softmax, sortCandidates } from '../../src/llm/candidate.ts'
+import { draw, ruleWords } from '../../src/kernel/select/draw.ts'
 import { createRandom } from '../../src/llm/random.ts'
-import { createSampler, samplerNeeds, type SampleOptions } from '../../src/llm/sample.ts'
+import { createSampler, type SampleOptions, type SamplerNeeds } from '../../src/llm/sample.ts'
+
+const needsOf = (options: SampleOptions): SamplerNeeds => createSampler(options).needs(5)
 
 const off = { temperature: 1, topK: 0, topP: 1, minP: 0, typicalP: 1 } as const
 const logitsOf = (min: number, max: number): fc.Arbitrary<Float32Array> =>
@@ -124,7 +127,7 @@ describe('sampler', () => {
     fc.assert(
       fc.property(logitsOf(20, 80), fc.integer({ min: 2, max: 30 }), fc.nat(), fc.boolean(), (logits, topK, seed, typical) => {
         const options = { topK, seed, typicalP: typical ? 0.7 : 1 }
-        expect(samplerNeeds(options)).toEqual({ topK })
+        expect(needsOf(options)).toEqual(typical ? { topK } : { topK, rule: { temperature: 0.8, topP: 0.95, minP: 0.05, seed, start: 5 } })
         const [whole, part] = [createSampler(options), createSampler(options)]
         const { ids, logits: values } = selectTop(logits, topK)
         const shuffled = { ids: ids.toReversed(), logits: values.toReversed() }
@@ -133,13 +136,35 @@ describe('sampler', () => {
     )
   })
 
+  test('a device draws what the host draws', () => {
+    const settings = {
+      topP: fc.constantFrom(0.1, 0.5, 0.95, 1),
+      minP: fc.constantFrom(0, 0.05, 0.9, 1),
+      temperature: fc.constantFrom(1e-42, 0.1, 0.8, 3),
+    }
+    fc.assert(
+      fc.property(logitsOf(40, 80), fc.record(settings), fc.integer({ min: 2, max: 30 }), fc.maxSafeNat(), (logits, given, topK, seed) => {
+        const sample = createSampler({ ...given, topK, seed })
+        const best = selectTop(logits, topK)
+        const x = Uint32Array.from([...best.ids, ...new Uint32Array(best.logits.slice().buffer)])
+        for (let n = 0; n < 5; n++) {
+          const drawn = draw.define(
+            { x, rule: ruleWords({ ...given, seed, start: 7 }), positions: Uint32Array.of(7 + n) },
+            { k: topK, rows: 1 },
+          )
+          expect(drawn['y']).toEqual(Uint32Array.of(sample(logits)))
+        }
+      }),
+    )
+  })
+
   test('what a sampler needs to see', () => {
-    expect(samplerNeeds({ temperature: 0 })).toBe('argmax')
-    expect(samplerNeeds({ topK: 1 })).toBe('argmax')
-    expect(samplerNeeds({ temperature: 0, presencePenalty: 1 })).toBe('logits')
-    expect(samplerNeeds({ temperature: 0, presencePenalty: 1, repetitionWindow: 0 })).toBe('argmax')
-    expect(samplerNeeds({ topK: 0 })).toBe('logits')
-    expect(samplerNeeds({ logitBias: { 3: 1 } })).toBe('logits')
+    expect(needsOf({ temperature: 0 })).toBe('argmax')
+    expect(needsOf({ topK: 1 })).toBe('argmax')
+    expect(needsOf({ temperature: 0, presencePenalty: 1 })).toBe('logits')
+    expect(needsOf({ temperature: 0, presencePenalty: 1, repetitionWindow: 0 })).toBe('argmax')
+    expect(needsOf({ topK: 0 })).toBe('logits')
+    expect(needsOf({ logitBias: { 3: 1 } })).toBe('logits')
   })
 
   test('penalties and bias', () => {

@@ -54,3 +54,65 @@ describe('template', () => {
     )
   })
 })
+
+/** Milliseconds of computing before a template is refused: nobody waits for ever, and Ctrl-C is heard after it. */
+const LONGEST = 5000
+const spent = (): number => process.cpuUsage().user / 1000
+const twice = (times: number, statement: string): string => `{% for i in range(${times}) %}${statement}{% endfor %}`
+
+describe('a template that does not end', () => {
+  const ENDLESS: Readonly<Record<string, string>> = {
+    'a range of a hundred million': '{% for i in range(100000000) %}x{% endfor %}',
+    'a range that is never looped over': '{{ range(100000000) | length }}',
+    'a range from infinity': '{{ range(-(10 ** 300) * (10 ** 300), 5) }}',
+    'steps too small to count': '{{ range(0, 1, 0.0000000000001) }}',
+    'loops in loops': '{% set l = range(100000) %}{% for a in l %}{% for b in l %}{% for c in l %}{% endfor %}{% endfor %}{% endfor %}',
+    'loops that write': '{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}',
+    'a text that doubles': `{% set ns = namespace(s='x') %}${twice(60, '{% set ns.s = ns.s + ns.s %}')}{{ ns.s }}`,
+    'a text that doubles by ~': `{% set ns = namespace(s='x') %}${twice(60, '{% set ns.s = ns.s ~ ns.s %}')}{{ ns.s | length }}`,
+    'a list that doubles': `{% set ns = namespace(l=[1]) %}${twice(60, '{% set ns.l = ns.l + ns.l %}')}{{ ns.l | length }}`,
+    'lists in lists': `{% set ns = namespace(l=[1]) %}${twice(60, '{% set ns.l = [ns.l, ns.l] %}')}{{ ns.l }}`,
+    'objects in objects': `{% set ns = namespace(l=1) %}${twice(60, "{% set ns.l = {'a': ns.l, 'b': ns.l} %}")}{{ ns.l | tojson }}`,
+    'namespaces in namespaces': `${Array.from({ length: 40 }, (_, i) => `{% set n${i} = namespace() %}`).join('')}${Array.from(
+      { length: 39 },
+      (_, i) => `{% set n${i + 1}.a = [n${i}, n${i}] %}`,
+    ).join('')}{{ n39 }}`,
+    'a namespace that is asked again and again':
+      '{% set n = namespace() %}{% set m = namespace() %}{% set n.l = [m] %}{% set n.m = range(100000) %}{% set m.a = [[n.m, n.m], [n.m, n.m]] %}{% for i in n.m %}{% if n.l %}{% endif %}{% endfor %}',
+    'a macro that calls itself': '{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}',
+    'a search through a long list': "{% set l = range(100000) %}{% for i in l %}{{ 'x' in l }}{% endfor %}",
+    'lists that are written': "{% set l = range(100000) %}{% for i in l %}{% set x = l ~ '' %}{% set y %}{{ l }}{% endset %}{% endfor %}",
+    'texts that are searched': `{% set ns = namespace(s='x') %}${twice(21, '{% set ns.s = ns.s + ns.s %}')}${twice(100000, "{% if 'y' in ns.s %}{% endif %}")}`,
+    'JSON that is indented far': "{{ {'a': [1, 2]} | tojson(indent=100000000) }}",
+    'JSON with long separators': `{% set ns = namespace(s='x') %}${twice(21, '{% set ns.s = ns.s + ns.s %}')}{{ range(1000) | tojson(separators=(ns.s, ns.s)) }}`,
+  }
+
+  test.each(Object.entries(ENDLESS))('%s', (_what, source) => {
+    const begun = spent()
+    expect(() => render(source)).toThrow(expect.objectContaining({ name: 'IngotError', code: 'unsupported' }))
+    expect(spent() - begun).toBeLessThan(LONGEST)
+  })
+
+  test.each([
+    ['too long', 'x'.repeat(300_000)],
+    ['white space, whose square the tokenizer takes', `a${' '.repeat(100_000)}b`],
+    ['too deep', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`],
+  ])('a source that is %s', (_what, source) => {
+    const begun = spent()
+    expect(() => createTemplate(source)).toThrow(expect.objectContaining({ name: 'IngotError', code: 'bad-file' }))
+    expect(spent() - begun).toBeLessThan(LONGEST)
+  })
+
+  test('quotes its own words in short', () => {
+    expect(() =>
+      render("{% set ns = namespace(s='x') %}" + twice(20, '{% set ns.s = ns.s + ns.s %}') + '{{ raise_exception(ns.s) }}'),
+    ).toThrow(expect.objectContaining({ code: 'bad-argument', message: expect.stringMatching(/^.{1,700}$/) }))
+  })
+})
+
+test('a long conversation is no endless template', () => {
+  const messages = Array.from({ length: 2000 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: 'word '.repeat(60) }))
+  const source = `{% set ns = namespace(text='', last=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}
+    {% set ns.text = ns.text + m.role + m.content | trim %}{% if messages[loop.index0 - 1].role == m.role %}{{ raise_exception('no') }}{% endif %}{% endfor %}{{ ns.text }}`
+  expect(createTemplate(source).render(messages).length).toBeGreaterThan(500_000)
+})

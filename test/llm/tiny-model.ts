@@ -1,9 +1,9 @@
 // A llama of two layers with random weights and a small SPM vocabulary, as the bytes of a GGUF file: what tests of everything above
 // the devices run on. The same seed gives the same bytes.
 
-import { tensorBytes } from '../../src/quant/type.ts'
-import type { MetaValue } from '../../src/weights/gguf-meta.ts'
-import { type ByteSink, type TensorToWrite, writeGguf } from '../../src/weights/gguf-write.ts'
+import { type GgmlType, tensorBytes } from '../../src/quant/type.ts'
+import type { MetaValue } from '../../src/weights/gguf/meta.ts'
+import { type ByteSink, type TensorToWrite, writeGguf } from '../../src/weights/gguf/write.ts'
 import { type ByteSource, fromBytes } from '../../src/weights/source.ts'
 import { spmMetadata } from './vocabulary-fixture.ts'
 
@@ -11,20 +11,31 @@ export interface TinyOptions {
   readonly seed?: number
   readonly contextLength?: number
   readonly type?: 'f32' | 'f16'
+  /** query heads (default 4), two to a key head */
+  readonly heads?: number
   readonly template?: string
+  /** changes what is written: settings, shapes, weights */
+  readonly change?: (file: TinyFile) => void
+}
+
+/** A file before it is written. */
+export interface TinyFile {
+  readonly metadata: Map<string, MetaValue>
+  readonly tensors: Map<string, TensorToWrite>
 }
 
 export const [BOS, EOS] = [1, 2] as const
-const SHAPE = { width: 64, layers: 2, heads: 4, kvHeads: 2, hidden: 96 }
+const SHAPE = { width: 64, layers: 2, hidden: 96 }
 const TEMPLATE =
   "{% for m in messages %}{{ m.role[0] + '!' + m.content + ' ' }}{% endfor %}{% if add_generation_prompt %}{{ 'a!' }}{% endif %}"
 
 /** The bytes of the file. */
 export async function tinyBytes(options: TinyOptions = {}): Promise<Uint8Array> {
-  const { contextLength = 128, type = 'f32', template = TEMPLATE, seed = 1 } = options
+  const { contextLength = 128, type = 'f32', template = TEMPLATE, seed = 1, heads = 4, change } = options
   const tokenizer = spmMetadata()
   const vocabulary = (tokenizer.get('tokenizer.ggml.tokens') as readonly string[]).length
-  const { width, layers, heads, kvHeads, hidden } = SHAPE
+  const { width, layers, hidden } = SHAPE
+  const kvHeads = heads / 2
   const number = (name: string, value: number, kind: 'u32' | 'f32' = 'u32'): [string, MetaValue] => [`llama.${name}`, { type: kind, value }]
   const metadata: [string, MetaValue][] = [
     ['general.architecture', { type: 'string', value: 'llama' }],
@@ -79,8 +90,15 @@ export async function tinyBytes(options: TinyOptions = {}): Promise<Uint8Array> 
       parts.push(bytes.slice())
     },
   }
-  await writeGguf(sink, { metadata, tensors })
+  const file: TinyFile = { metadata: new Map(metadata), tensors: new Map(tensors.map((tensor) => [tensor.name, tensor])) }
+  change?.(file)
+  await writeGguf(sink, { metadata: file.metadata, tensors: [...file.tensors.values()] })
   return new Uint8Array(Buffer.concat(parts))
+}
+
+/** A tensor of these dimensions, all zeros. */
+export function plainTensor(name: string, dims: readonly number[], type: GgmlType = 'f32'): TensorToWrite {
+  return { name, type, dims, data: () => new Uint8Array(tensorBytes(type, dims)) }
 }
 
 /** The file as a source that `load` takes. */

@@ -1,7 +1,7 @@
 // The values of encoded weights, by the interpreter: the meaning of the bytes and not the speed.
 
-import { interpret } from '../../src/ir/interpret.ts'
-import { dequantize } from '../../src/kernel/dequantize.ts'
+import { interpret } from '../../src/ir/interpret/interpret.ts'
+import { dequantize } from '../../src/kernel/linear/dequantize.ts'
 import { cpuCaps } from '../kernel/caps.ts'
 
 export function decodeValues(format: string, bytes: Uint8Array, elements: number): Float32Array {

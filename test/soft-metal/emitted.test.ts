@@ -2,9 +2,9 @@
 // of the emitter's tests, and random ones (INGOT_RANDOM_KERNELS says how many, INGOT_RANDOM_SEED where to begin).
 
 import { expect, test } from 'vitest'
-import type { Source } from '../../src/emit/caps.ts'
+import type { Source } from '../../src/emit/source.ts'
 import { emitMsl } from '../../src/emit/msl.ts'
-import { type Dispatch, interpret } from '../../src/ir/interpret.ts'
+import { type KernelArguments, interpret } from '../../src/ir/interpret/interpret.ts'
 import { type Kernel, buffersOf, packUniforms, uniformsOf } from '../../src/ir/kernel.ts'
 import { cases, dispatchOf, oracle, readable } from '../emit/sample-data.ts'
 import { compareOutputs, randomKernel } from '../ir/random.ts'
@@ -15,7 +15,7 @@ const FIRST = Number(process.env.INGOT_RANDOM_SEED ?? 0)
 
 await describeSoftMetal('emitted MSL on soft-metal', (metal) => {
   /** One dispatch; buffers are read back in place. */
-  const run = (kernel: Kernel, { text, entry }: Source, { buffers, uniforms = {}, grid }: Dispatch) => {
+  const run = (kernel: Kernel, { text, entry }: Source, { buffers, uniforms = {}, grid }: KernelArguments) => {
     const params = buffersOf(kernel)
     const bound = params.map(({ name }) => metal.buffer(buffers[name] as Uint8Array))
     const args = uniformsOf(kernel).length > 0 ? [packUniforms(kernel, uniforms)] : []

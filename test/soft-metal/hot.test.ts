@@ -4,11 +4,9 @@
 import { expect, test } from 'vitest'
 import { emitMsl } from '../../src/emit/msl.ts'
 import { buffersOf, packUniforms, uniformsOf } from '../../src/ir/kernel.ts'
-import { attention } from '../../src/kernel/attention.ts'
-import { matmul } from '../../src/kernel/matmul.ts'
-import { matvec } from '../../src/kernel/matvec.ts'
-import type { Launch } from '../../src/kernel/record.ts'
-import { encodeBlocks } from '../kernel/block.ts'
+import { attention } from '../../src/kernel/attention/attention.ts'
+import { linear } from '../../src/kernel/linear/linear.ts'
+import type { Launch } from '../../src/kernel/family.ts'
 import { gpuCaps } from '../kernel/caps.ts'
 import { failuresOf } from '../kernel/interpret-case.ts'
 import { describeSoftMetal } from './harness.ts'
@@ -50,15 +48,15 @@ await describeSoftMetal('hot kernels on soft-metal', (metal) => {
       metal.release(handle)
     }
   }
-  const options = { encoder: encodeBlocks, run }
+  const options = { run }
 
   test.each(attentions.map((params) => [named(params), params] as const))('attention %s', (_text, params) => {
     expect(failuresOf(attention, params, caps, options)).toEqual([])
   })
   test.each(matvecs.map((params) => [named(params), params] as const))('matvec %s', (_text, params) => {
-    expect(failuresOf(matvec, params, caps, options)).toEqual([])
+    expect(failuresOf(linear, params, caps, options)).toEqual([])
   })
   test.each(matmuls.map((params) => [named(params), params] as const))('matmul %s', (_text, params) => {
-    expect(failuresOf(matmul, params, caps, options)).toEqual([])
+    expect(failuresOf(linear, params, caps, options)).toEqual([])
   })
 })

@@ -230,7 +230,7 @@ await describeSoftMetal('kernels on soft-metal', (metal) => {
     const timer = setInterval(() => turns++, 5)
     const wait = metal.function('v@:')
     await new Promise<void>((resolve, reject) => {
-      wait.async(cb, metal.selector('waitUntilCompleted'), (error: unknown) => (error ? reject(error as Error) : resolve()))
+      wait.async(cb, metal.selector('waitUntilCompleted'), (error: unknown) => (error ? reject(error) : resolve()))
     })
     clearInterval(timer)
     metal.inject('slow', 0)

@@ -3,15 +3,14 @@
 import { expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
-import { interpret } from '../../src/ir/interpret.ts'
-import { packedBytes, repack } from '../../src/kernel/repack.ts'
+import { repack } from '../../src/kernel/linear/repack.ts'
 import { fuse } from '../../src/tensor/fuse.ts'
 import type { TensorNode } from '../../src/tensor/node.ts'
 import type { PackedAttrs, Quantize8Attrs } from '../../src/tensor/op.ts'
 import { buildPlan } from '../../src/tensor/plan.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { randomBlocks } from '../kernel/block.ts'
-import { randomFrom } from '../kernel/interpret-case.ts'
+import { randomFrom } from '../kernel/input.ts'
 import { filled } from './leaf.ts'
 
 const K = 256
@@ -22,10 +21,8 @@ const openCpuLike = (): Device =>
 
 /** A packed weight [m, K] of random blocks. */
 function packed(device: Device, format: 'q4_k' | 'q8_0', m: number): Tensor {
-  const y = new Uint8Array(packedBytes({ format, m, k: K }))
-  for (const { kernel, uniforms, grid } of repack({ format, m, k: K }).launches) {
-    interpret(kernel, { buffers: { w: randomBlocks(format, m * K, randomFrom(7)), y }, uniforms: uniforms ?? {}, grid: [...grid] })
-  }
+  const words = repack.define({ w: randomBlocks(format, m * K, randomFrom(7)) }, { format, m, k: K })['y']!
+  const y = new Uint8Array(words.buffer)
   const buffer = device.alloc(y.length)
   device.write(buffer, 0, y)
   return Tensor.leaf(buffer, [m, K], format, { layout: 'packed' })
@@ -71,7 +68,7 @@ test.each(['q4_k', 'q8_0'] as const)('a norm that only %s weights read is quanti
   const make = (part: (tensor: Tensor) => Tensor): Tensor => part(x.rmsNorm(scale, 1e-5)).linear(w)
   const all = operations(make((tensor) => tensor))
   expect(all.map(({ op }) => op).sort()).toEqual(['packedLinear', 'quantize8'])
-  expect((all.find(({ op }) => op === 'quantize8')!.attrs as Quantize8Attrs).source?.kind).toBe('norm')
+  expect((all.find(({ op }) => op === 'quantize8')!.attrs as Quantize8Attrs).source.kind).toBe('norm')
   expect(await difference(device, make)).toBeLessThan(1e-3)
 })
 
@@ -94,7 +91,7 @@ test('a product that is only added is added where it is made', async () => {
     const make = (part: (tensor: Tensor) => Tensor): Tensor => add(y, part(x.linear(w)))
     const all = operations(make((tensor) => tensor))
     expect(all.map(({ op }) => op).sort()).toEqual(['packedLinear', 'quantize8'])
-    expect((all.find(({ op }) => op === 'packedLinear')!.attrs as PackedAttrs).residual).toBe(true)
+    expect((all.find(({ op }) => op === 'packedLinear')!.attrs as PackedAttrs).added).toBe('residual')
     expect(await difference(device, make)).toBeLessThan(1e-6)
   }
 })
@@ -122,6 +119,6 @@ test('two kinds of weights quantise a tensor once each', () => {
     all
       .filter(({ op }) => op === 'quantize8')
       .map(({ attrs }) => (attrs as Quantize8Attrs).scaled)
-      .sort(),
+      .toSorted((a, b) => b - a),
   ).toEqual([256, 32])
 })

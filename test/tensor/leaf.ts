@@ -2,7 +2,7 @@
 
 import type { Device } from '../../src/device/device.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
-import { randomFrom } from '../kernel/interpret-case.ts'
+import { randomFrom } from '../kernel/input.ts'
 
 /** Numbers in [-1, 1), the same for the same seed. */
 export function filled(device: Device, shape: readonly number[], seed: number): Tensor {

@@ -3,8 +3,8 @@
 
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { openGguf } from '../../src/weights/gguf.ts'
-import { writeGguf, type GgufToWrite } from '../../src/weights/gguf-write.ts'
+import { openGguf } from '../../src/weights/gguf/gguf.ts'
+import { writeGguf, type GgufToWrite } from '../../src/weights/gguf/write.ts'
 import { fromBytes } from '../../src/weights/source.ts'
 
 /** Little-endian bytes of a header, piece by piece. */

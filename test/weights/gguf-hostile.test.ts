@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { IngotError } from '../../src/base/error.ts'
-import { openGguf, readTensor } from '../../src/weights/gguf.ts'
+import { openGguf, readTensor } from '../../src/weights/gguf/gguf.ts'
 import { fromBytes, prepareRead, type ByteSource } from '../../src/weights/source.ts'
 import { Hand, open, realFiles, smallFile } from './fixture.ts'
 

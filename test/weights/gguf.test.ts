@@ -5,7 +5,7 @@ import * as fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
 import { GGML_TYPE_NAMES, GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
-import { openGguf, readTensor } from '../../src/weights/gguf.ts'
+import { openGguf, readTensor } from '../../src/weights/gguf/gguf.ts'
 import {
   metaArray,
   metaBool,
@@ -18,8 +18,8 @@ import {
   type Metadata,
   type MetaValue,
   type NumberType,
-} from '../../src/weights/gguf-meta.ts'
-import type { TensorToWrite } from '../../src/weights/gguf-write.ts'
+} from '../../src/weights/gguf/meta.ts'
+import type { TensorToWrite } from '../../src/weights/gguf/write.ts'
 import { encode, open, realFiles, smallFile } from './fixture.ts'
 
 describe('a file built by hand', () => {

@@ -1,11 +1,11 @@
 // Random models: complete, alike for the same seed, and of the spread they promise in every format.
 
 import { describe, expect, test } from 'vitest'
-import { openGguf } from '../../src/weights/gguf.ts'
-import { metaNumber, metaStrings } from '../../src/weights/gguf-meta.ts'
+import { openGguf } from '../../src/weights/gguf/gguf.ts'
+import { metaNumber, metaStrings } from '../../src/weights/gguf/meta.ts'
 import { fromBytes } from '../../src/weights/source.ts'
-import { type SynthShape, synthesize } from '../../src/weights/synth.ts'
-import { RandomWords, SYNTHETIC, fillRandom } from '../../src/weights/synth-block.ts'
+import { type SynthShape, synthesize } from '../../src/weights/synth/synth.ts'
+import { RandomWords, SYNTHETIC, fillRandom } from '../../src/weights/synth/block.ts'
 import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
 import { decodeValues } from '../quant/decode.ts'
 
@@ -36,6 +36,18 @@ describe('synthesize', () => {
     const [a, b, c] = await Promise.all([bytesOf(1), bytesOf(1), bytesOf(2)])
     expect(Buffer.from(a).equals(b)).toBe(true)
     expect(Buffer.from(a).equals(c)).toBe(false)
+  })
+
+  test('has scores that spread, as those of real models do', async () => {
+    await using gguf = await openGguf(fromBytes(await bytesOf(1, 'f32')))
+    const deviationOf = async (name: string): Promise<number> => {
+      const { file, offset, bytes } = gguf.tensors.get(`blk.0.${name}.weight`)!
+      const values = new Float32Array((await file.read(offset, bytes)).slice().buffer)
+      return Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length)
+    }
+    const plain = await deviationOf('attn_v')
+    expect((await deviationOf('attn_q')) / plain).toBeCloseTo(5, 0)
+    expect((await deviationOf('attn_k')) / plain).toBeCloseTo(5, 0)
   })
 
   test('refuses shapes that no model has', async () => {

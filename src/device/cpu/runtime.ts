@@ -1,25 +1,31 @@
-// What runs the work of the cpu device: WebAssembly on worker threads (wasm-runtime.ts), or a native library with WebAssembly for
-// what it lacks (native-runtime.ts). Speaks of places, which are numbers; what kind of memory they are in is its own business.
+// What runs the work of the cpu device: WebAssembly on worker threads (wasm/runtime.ts), or a native library with WebAssembly for
+// what it lacks (native/runtime.ts). Speaks of places, which are numbers; what kind of memory they are in is its own business.
 
 import type { Caps } from '../../base/caps.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import type { Checked } from '../check.ts'
+import type { CheckedCommand } from '../core/checked-command.ts'
 import type { ByteRange, Program } from '../device.ts'
-import type { ProductReport } from './product-choice.ts'
+import type { ProductReport } from './blas/report.ts'
 
-/** Commands made ready to run. May run many times, but not twice at once. */
-export interface Work {
-  /** where the bytes of each read are after a run */
-  readonly reads: readonly { readonly at: number; readonly bytes: number }[]
-  readonly dispatches: number
+/** Where the bytes of a read-back are after a run. */
+export interface ReadPlace {
+  readonly at: number
+  readonly bytes: number
 }
 
-export interface Runtime<W extends Work = Work> {
+/** Commands made ready for threads. May run many times, but not twice at once. */
+export interface Job {
+  /** in order of the commands */
+  readonly reads: readonly ReadPlace[]
+}
+
+export interface Runtime<J extends Job, P extends Program> {
+  readonly kind: 'native' | 'wasm'
   readonly detail: string
   readonly caps: Caps
   /** who multiplies f32 matrices, where there is a choice */
   readonly products?: ProductReport | undefined
-  /** work that was given and is not done */
+  /** jobs that were given and are not done */
   readonly pending: number
   alloc(bytes: number, op: string): number
   free(place: number): void
@@ -27,11 +33,11 @@ export interface Runtime<W extends Work = Work> {
   write(place: number, bytes: Uint8Array): void
   /** The place of these bytes without reading them, if that can be: read-only, given back with `free`. */
   map(range: ByteRange): Promise<number | undefined>
-  compile(kernel: Kernel, key: string): Promise<Program>
-  encode(commands: readonly Checked<number>[]): W
-  /** Resolves when it is done; work is done in the order it is given. Rejects with `device-failed`. */
-  run(work: W): Promise<void>
-  release(work: W): void
+  compile(kernel: Kernel, key: string): Promise<P>
+  encode(commands: readonly CheckedCommand<number, P>[]): J
+  /** Resolves when it is done; jobs are done in the order they are given. Rejects with `device-failed`. */
+  run(job: J): Promise<void>
+  release(job: J): void
   /** Nothing may be pending. */
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 // How many threads to start when nobody says: one per physical core, as far as that can be guessed.
 
-import { isNode } from './thread.ts'
+import { isNode } from '../core/platform.ts'
 
 /** More than these share memory bandwidth that fewer already use up. */
 const MOST_THREADS = 16

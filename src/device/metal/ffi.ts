@@ -4,6 +4,7 @@
 // koffi is an optional dependency and imported only here, only when asked for.
 
 import { IngotError } from '../../base/error.ts'
+import { isMissingPackage } from '../core/platform.ts'
 
 /** An address. Addresses are bigints: Objective-C tags some in the top bits. */
 export type Address = bigint
@@ -84,7 +85,7 @@ export function loadFfi(): Promise<Ffi> {
   return loaded
 }
 
-/** Named by a variable, so that bundles do not need it. */
+/** Named by a variable, so that bundles do not need it; so its type has to be said. */
 async function importKoffi(): Promise<Koffi> {
   const specifier: string = 'koffi'
   try {
@@ -92,8 +93,7 @@ async function importKoffi(): Promise<Koffi> {
     return module.default
   } catch (cause) {
     loaded = undefined
-    const missing = (cause as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND'
-    const why = missing ? 'the package koffi is not installed' : `the package koffi does not load: ${String(cause)}`
+    const why = isMissingPackage(cause) ? 'the package koffi is not installed' : `the package koffi does not load: ${String(cause)}`
     throw new IngotError('device-unavailable', why, { op: 'metal', hint: 'npm install koffi', cause })
   }
 }
@@ -133,8 +133,6 @@ function overKoffi(koffi: Koffi): Ffi {
 function onAnotherThread<A extends readonly CType[], R extends CType>(call: KoffiFunction): Foreign<A, R>['later'] {
   return (...given) =>
     new Promise((resolve, reject) => {
-      call.async(...given, (error: unknown, result: FromC[R]) =>
-        error === null || error === undefined ? resolve(result) : reject(error as Error),
-      )
+      call.async(...given, (error: unknown, result: FromC[R]) => (error === null || error === undefined ? resolve(result) : reject(error)))
     })
 }

@@ -10,14 +10,14 @@ import type { Launch, Lowered } from './launch.ts'
 import type { Region, Regions } from './region.ts'
 
 /** Consecutive commands of the buffer, or one launch that is encoded anew. */
-type Step =
+type ReplayItem =
   | { readonly kind: 'execute'; readonly from: number; count: number; readonly waits: boolean }
   | { readonly kind: 'launch'; readonly launch: Launch }
 
 export interface Replay {
   readonly commands: Owned
   readonly constants: Region | undefined
-  readonly steps: readonly Step[]
+  readonly items: readonly ReplayItem[]
   /** buffers that are only read, and the others */
   readonly reads: BigUint64Array
   readonly writes: BigUint64Array
@@ -55,9 +55,7 @@ export function prepareReplay(objc: Objc, device: Id, regions: Regions, { launch
     return undefined
   }
   const written = new Set(
-    fixed.flatMap(({ program, buffers }) =>
-      buffers.flatMap(({ region }, index) => (program.writes[index] === true && region !== undefined ? [region.id] : [])),
-    ),
+    fixed.flatMap(({ buffers }) => buffers.flatMap(({ region, written }) => (written && region !== undefined ? [region.id] : []))),
   )
   const all = new Set([
     ...fixed.flatMap(({ buffers }) => buffers.flatMap(({ region }) => (region === undefined ? [] : [region.id]))),
@@ -66,22 +64,22 @@ export function prepareReplay(objc: Objc, device: Id, regions: Regions, { launch
   return {
     commands,
     constants,
-    steps: stepsOf(launches),
+    items: itemsOf(launches),
     reads: BigUint64Array.from([...all].filter((id) => !written.has(id))),
     writes: BigUint64Array.from(written),
     touched: options.touches ? [...new Set(fixed.map(({ program }) => program.pipeline))] : [],
   }
 }
 
-export function encodeReplay(encoding: Encoding, { commands, steps, reads, writes, touched }: Replay): void {
+export function encodeReplay(encoding: Encoding, { commands, items, reads, writes, touched }: Replay): void {
   encoding.use(reads, USAGE.read)
   encoding.use(writes, USAGE.write)
   for (const pipeline of touched) encoding.touch(pipeline)
-  for (const step of steps) {
-    if (step.kind === 'launch') encoding.launch(step.launch)
+  for (const item of items) {
+    if (item.kind === 'launch') encoding.launch(item.launch)
     else {
-      if (step.waits) encoding.barrier()
-      encoding.execute(commands, step.from, step.count)
+      if (item.waits) encoding.barrier()
+      encoding.execute(commands, item.from, item.count)
     }
   }
 }
@@ -91,17 +89,17 @@ function isFixed({ buffers }: Launch): boolean {
   return buffers.every(({ region }) => region !== undefined)
 }
 
-function stepsOf(launches: readonly Launch[]): Step[] {
-  const steps: Step[] = []
+function itemsOf(launches: readonly Launch[]): ReplayItem[] {
+  const items: ReplayItem[] = []
   let next = 0
   for (const launch of launches) {
-    const last = steps.at(-1)
-    if (!isFixed(launch)) steps.push({ kind: 'launch', launch })
+    const last = items.at(-1)
+    if (!isFixed(launch)) items.push({ kind: 'launch', launch })
     else if (last?.kind === 'execute') last.count++
-    else steps.push({ kind: 'execute', from: next, count: 1, waits: launch.waits })
+    else items.push({ kind: 'execute', from: next, count: 1, waits: launch.waits })
     if (isFixed(launch)) next++
   }
-  return steps
+  return items
 }
 
 function createCommands(objc: Objc, device: Id, launches: readonly Launch[]): Owned | null {

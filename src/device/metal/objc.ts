@@ -55,7 +55,7 @@ export class Objc {
       name,
       Object.fromEntries(Object.entries(selectors).map(([selector, signature]) => [selector, this.#prepare(name, selector, signature)])),
     ])
-    this.messages = Object.fromEntries(classes) as Messages
+    this.messages = Object.fromEntries(classes) as Messages // made from the very table that the type is made from
   }
 
   /** Messages sent since the process started, by all devices. */
@@ -74,7 +74,7 @@ export class Objc {
   }
 
   retain(object: Id): Owned {
-    return this.#retain(object) as Owned
+    return this.#retain(object) as Owned // the same object, with one more owner
   }
 
   release(object: Owned): void {
@@ -151,7 +151,8 @@ export class Objc {
     const key = `${args.join()}>${returns}`
     const known = this.#functions.get(key)
     if (known !== undefined) return known
-    const made = this.#library.declare('objc_msgSend', ['pointer', 'pointer', ...args] as readonly CType[], returns)
+    const all: readonly CType[] = ['pointer', 'pointer', ...args]
+    const made = this.#library.declare('objc_msgSend', all, returns)
     this.#functions.set(key, made)
     return made
   }

@@ -7,8 +7,10 @@
 import type { Caps } from '../../base/caps.ts'
 import { IngotError } from '../../base/error.ts'
 import { emitMsl } from '../../emit/msl.ts'
-import { hashKernel, hashText } from '../../ir/hash.ts'
+import { hashText } from '../../ir/hash.ts'
 import { type Kernel, buffersOf, lanesOf, uniformsOf } from '../../ir/kernel.ts'
+import { checkKernel } from '../core/check.ts'
+import type { Compilation } from '../core/backend.ts'
 import type { Program } from '../device.ts'
 import type { Size } from './ffi.ts'
 import { type Id, type Objc, type Owned, required } from './objc.ts'
@@ -16,8 +18,6 @@ import { type Id, type Objc, type Owned, required } from './objc.ts'
 export interface MetalProgram extends Program {
   readonly pipeline: Id
   readonly workgroup: Size
-  /** which of its buffers are written to */
-  readonly writes: readonly boolean[]
   /** slot of the uniforms, after the buffers; undefined if there are none */
   readonly uniforms: number | undefined
 }
@@ -39,7 +39,7 @@ export class Pipelines {
   readonly #device: Id
   readonly #caps: Caps
   readonly #options: PipelineOptions
-  readonly #programs = new Map<string, Promise<MetalProgram>>()
+  /** by text */
   readonly #states = new Map<string, Promise<Owned>>()
   readonly #made: Owned[] = []
   readonly #waiting: (() => void)[] = []
@@ -52,24 +52,17 @@ export class Pipelines {
     this.#options = options
   }
 
-  /** The program of a kernel; `fresh` is false if its text was compiled before. */
-  compile(kernel: Kernel): { readonly program: Promise<MetalProgram>; readonly fresh: boolean } {
-    const key = hashKernel(kernel)
-    const known = this.#programs.get(key)
-    if (known !== undefined) return { program: known, fresh: false }
+  /** The program of a kernel; throws `too-large` past a limit. */
+  compile(kernel: Kernel, key: string): Compilation<MetalProgram> {
+    checkKernel(kernel, this.#caps)
     const { emit = emitMsl } = this.#options
     const { text, entry, workgroup } = emit(kernel, this.#caps)
-    const same = this.#states.get(hashText(text))
+    const textKey = hashText(text)
+    const same = this.#states.get(textKey)
     const state = same ?? this.#queue(() => this.#build(kernel, text, entry))
-    const program = state.then((pipeline) => programOf(kernel, key, pipeline, workgroup))
-    this.#states.set(hashText(text), state)
-    this.#programs.set(key, program)
-    // A failed compile may be tried again.
-    program.catch(() => {
-      this.#programs.delete(key)
-      this.#states.delete(hashText(text))
-    })
-    return { program, fresh: same === undefined }
+    this.#states.set(textKey, state)
+    state.catch(() => this.#states.delete(textKey)) // may be tried again
+    return { program: state.then((pipeline) => programOf(kernel, key, pipeline, workgroup)), fresh: same === undefined }
   }
 
   /** Waits for what is being compiled, and releases everything. */
@@ -196,15 +189,8 @@ function languageVersion(system: string): number {
 }
 
 function programOf(kernel: Kernel, key: string, pipeline: Id, [width, height, depth]: Kernel['workgroup']): MetalProgram {
-  const buffers = buffersOf(kernel)
-  return {
-    kernel,
-    key,
-    pipeline,
-    workgroup: { width, height, depth },
-    writes: buffers.map(({ role }) => role !== 'read'),
-    uniforms: uniformsOf(kernel).length === 0 ? undefined : buffers.length,
-  }
+  const uniforms = uniformsOf(kernel).length === 0 ? undefined : buffersOf(kernel).length
+  return { kernel, key, pipeline, workgroup: { width, height, depth }, uniforms }
 }
 
 /** What the compiler said first, with the line it said it of. */

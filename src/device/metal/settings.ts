@@ -1,6 +1,8 @@
 // What the environment says of the Metal device: which library, and a switch for every optimisation, so that each can be
 // ruled out on its own. Read once, when a device is opened. docs/metal.md lists them.
 
+import { readEnvironment } from '../core/platform.ts'
+
 export interface MetalSettings {
   /** path of the software Metal, or undefined for Apple's */
   readonly software: string | undefined
@@ -20,19 +22,17 @@ export interface MetalSettings {
   readonly capture: string | undefined
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
-
-export function readSettings(environment: Environment = processEnvironment()): MetalSettings {
-  const isOn = (name: string): boolean => environment[name] !== '0'
+export function readSettings(variables: Readonly<Record<string, string | undefined>> = readEnvironment()): MetalSettings {
+  const isOn = (name: string): boolean => variables[name] !== '0'
   return {
-    software: softwarePath(environment.INGOT_SOFT_METAL),
+    software: softwarePath(variables.INGOT_SOFT_METAL),
     concurrent: isOn('INGOT_METAL_CONCURRENT'),
     indirect: isOn('INGOT_METAL_INDIRECT'),
     residency: isOn('INGOT_METAL_RESIDENCY'),
     tiles: isOn('INGOT_METAL_TILES'),
     mapped: isOn('INGOT_METAL_MAPPED'),
-    profile: environment.INGOT_PROFILE === '1',
-    capture: environment.INGOT_METAL_CAPTURE === '' ? undefined : environment.INGOT_METAL_CAPTURE,
+    profile: variables.INGOT_PROFILE === '1',
+    capture: variables.INGOT_METAL_CAPTURE === '' ? undefined : variables.INGOT_METAL_CAPTURE,
   }
 }
 
@@ -41,8 +41,4 @@ function softwarePath(value: string | undefined): string | undefined {
   if (value === undefined || value === '' || value === '0') return undefined
   if (value !== '1') return value
   return decodeURIComponent(new URL('../../../build/soft-metal/libsoft-metal.so', import.meta.url).pathname)
-}
-
-function processEnvironment(): Environment {
-  return (globalThis as { process?: { env?: Environment } }).process?.env ?? {}
 }

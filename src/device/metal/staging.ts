@@ -18,14 +18,14 @@ export class Staging {
 
   take(bytes: number): Region {
     const at = this.#idle.findIndex((region) => region.bytes >= bytes && region.bytes <= 4 * Math.max(bytes, SMALLEST))
-    if (at >= 0) return this.#idle.splice(at, 1)[0] as Region
-    return this.#regions.create(bytes > LARGE ? bytes : 2 ** Math.ceil(Math.log2(Math.max(bytes, SMALLEST))), 'submit')
+    const [found] = at < 0 ? [] : this.#idle.splice(at, 1)
+    return found ?? this.#regions.create(bytes > LARGE ? bytes : 2 ** Math.ceil(Math.log2(Math.max(bytes, SMALLEST))), 'submit')
   }
 
   /** Takes back a region that no submission uses any more. */
   give(region: Region): void {
     this.#idle.push(region)
-    if (this.#idle.length > KEPT) this.#regions.retire(this.#idle.shift() as Region)
+    for (const spare of this.#idle.splice(0, this.#idle.length - KEPT)) this.#regions.retire(spare)
   }
 
   close(): void {

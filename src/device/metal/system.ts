@@ -2,8 +2,10 @@
 // what it can do. Says why where there is none. Makes no buffers and runs nothing.
 
 import type { Caps } from '../../base/caps.ts'
-import { IngotError } from '../../base/error.ts'
-import type { Probe } from '../factory.ts'
+import { IngotError, messageOf } from '../../base/error.ts'
+import { isNode } from '../core/platform.ts'
+import type { Probe } from '../open/factory.ts'
+import { reasonOf } from '../open/finding.ts'
 import { type Ffi, loadFfi } from './ffi.ts'
 import { Objc, type Owned } from './objc.ts'
 import type { MetalSettings } from './settings.ts'
@@ -54,9 +56,9 @@ const opened = new Map<string, Metal>()
 
 /** The libraries; throws `device-unavailable` with the reason. */
 export async function openMetal({ software }: MetalSettings): Promise<Metal> {
-  const platform = (globalThis as { process?: { platform?: string } }).process?.platform
+  const platform = isNode() ? process.platform : 'a browser'
   if (software === undefined && platform !== 'darwin') {
-    throw unavailable(`Metal needs macOS, and this is ${platform ?? 'a browser'}`, 'INGOT_SOFT_METAL=1 runs it in software, for tests')
+    throw unavailable(`Metal needs macOS, and this is ${platform}`, 'INGOT_SOFT_METAL=1 runs it in software, for tests')
   }
   const known = opened.get(software ?? '')
   if (known !== undefined) return known
@@ -67,14 +69,14 @@ export async function openMetal({ software }: MetalSettings): Promise<Metal> {
     const library = ffi.open(software ?? FRAMEWORKS.metal)
     const createDefault = library.declare('MTLCreateSystemDefaultDevice', [], 'pointer')
     const copyAll = library.declare('MTLCopyAllDevices', [], 'pointer')
+    // What functions named Create or Copy give is owned, as with messages.
     const createDevice = (): Owned | null => (createDefault() as Owned | null) ?? firstOf(objc, copyAll() as Owned | null)
     const metal = { ffi, objc, createDevice }
     opened.set(software ?? '', metal)
     return metal
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
     throw unavailable(
-      `Metal does not load: ${why}`,
+      `Metal does not load: ${messageOf(cause)}`,
       software === undefined ? 'is this a Mac with macOS 13 or newer?' : 'build it: node scripts/build-soft-metal.js',
       cause,
     )
@@ -111,7 +113,7 @@ export async function probeMetal(settings: MetalSettings): Promise<Probe> {
       metal.objc.release(device)
     }
   } catch (error) {
-    return { available: false, detail: 'no GPU', reason: error instanceof Error ? error.message : String(error), key: 'none' }
+    return { available: false, detail: 'no GPU', reason: reasonOf(error), key: 'none' }
   }
 }
 
@@ -151,6 +153,11 @@ export function capsOf({ apple7, bufferBytes, sharedBytes }: Gpu, { tiles }: Met
     grid: MOST_GROUPS,
     alignment: ALIGNMENT,
   }
+}
+
+/** Whether recordings can be indirect command buffers; each kernel can be timed only where they are not. */
+export function canReplay({ apple7, virtual }: Gpu, { indirect, profile }: MetalSettings): boolean {
+  return indirect && !profile && apple7 && !virtual
 }
 
 /** `Apple M2 Max, macOS Version 15.3 (Build 24D60)`; what is not the real thing says so. */

@@ -2,11 +2,19 @@
 // and barriers only where ranges meet. Written in the kernel language like every other kernel.
 
 import { buffer, kernel, uniform } from '../../ir/author.ts'
+import { hashKernel } from '../../ir/hash.ts'
 import { type Kernel, packUniforms } from '../../ir/kernel.ts'
+import type { MetalProgram, Pipelines } from './pipeline.ts'
 
 const LANES = 256
 /** Words that each lane moves, one by one: ranges start at any word, where vectors may not be read. */
 const EACH = 4
+
+/** The kernels below, compiled. */
+export interface Transfers {
+  readonly copy: MetalProgram
+  readonly fill: MetalProgram
+}
 
 /** y[i] = x[i] for i < n */
 export const COPY_WORDS: Kernel = kernel(
@@ -34,6 +42,13 @@ export const FILL_WORDS: Kernel = kernel(
     k.for({ from: first, to: first.add(LANES * EACH).min(p.n), step: LANES }, (i) => p.y.set(i, p.value))
   },
 )
+
+/** What the device itself needs; not counted among the programs of its users. */
+export async function compileTransfers(pipelines: Pipelines): Promise<Transfers> {
+  const compile = (kernel: Kernel): Promise<MetalProgram> => pipelines.compile(kernel, hashKernel(kernel)).program
+  const [copy, fill] = await Promise.all([compile(COPY_WORDS), compile(FILL_WORDS)])
+  return { copy, fill }
+}
 
 /** Workgroups that move so many bytes. */
 export function groupsFor(bytes: number): number {

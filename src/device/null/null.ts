@@ -6,8 +6,8 @@ import { emitC } from '../../emit/c.ts'
 import { emitMsl } from '../../emit/msl.ts'
 import { emitWgsl } from '../../emit/wgsl.ts'
 import type { Device } from '../device.ts'
-import type { DeviceFactory } from '../factory.ts'
-import { HostDevice } from '../host.ts'
+import type { DeviceFactory } from '../open/factory.ts'
+import { openHost } from '../core/host.ts'
 import { REFERENCE_CAPS } from '../reference/reference.ts'
 
 export const nullDevice: DeviceFactory = {
@@ -19,7 +19,7 @@ export const nullDevice: DeviceFactory = {
 
 export function openNull(caps: Partial<Caps> = {}): Device {
   const own = { ...REFERENCE_CAPS, ...caps }
-  return new HostDevice({
+  return openHost({
     name: 'null',
     detail: 'never runs',
     caps: own,

@@ -2,11 +2,11 @@
 // caps are those of a GPU, so that kernels take the forms whose races and barriers are worth checking; a test may ask for others.
 
 import type { Caps } from '../../base/caps.ts'
-import { interpret } from '../../ir/interpret.ts'
+import { interpret } from '../../ir/interpret/interpret.ts'
 import { type Kernel, buffersOf, uniformsOf } from '../../ir/kernel.ts'
 import type { Device } from '../device.ts'
-import type { DeviceFactory } from '../factory.ts'
-import { HostDevice } from '../host.ts'
+import type { DeviceFactory } from '../open/factory.ts'
+import { openHost } from '../core/host.ts'
 
 export const REFERENCE_CAPS: Caps = {
   lanes: 1024,
@@ -38,13 +38,14 @@ export const reference: DeviceFactory = {
 }
 
 export function openReference({ caps = {}, check = true }: ReferenceOptions = {}): Device {
-  return new HostDevice({
+  return openHost({
     name: 'reference',
     detail: check ? 'interpreter' : 'interpreter, unchecked',
     caps: { ...REFERENCE_CAPS, ...caps },
     compile: () => {},
     run: (kernel, memories, uniforms, grid) => {
-      const buffers = Object.fromEntries(buffersOf(kernel).map(({ name }, index) => [name, memories[index] as Uint8Array]))
+      const names = buffersOf(kernel).map(({ name }) => name)
+      const buffers = Object.fromEntries(memories.map((memory, index) => [names[index] ?? '', memory])) // as many names as memories
       interpret(kernel, { buffers, uniforms: unpackUniforms(kernel, uniforms), grid }, { check })
     },
   })

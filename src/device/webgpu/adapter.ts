@@ -3,7 +3,9 @@
 
 import type { Caps } from '../../base/caps.ts'
 import { IngotError } from '../../base/error.ts'
-import type { Probe } from '../factory.ts'
+import { isMissingPackage, isNode } from '../core/platform.ts'
+import type { Probe } from '../open/factory.ts'
+import { reasonOf } from '../open/finding.ts'
 
 /** Limits worth more than the default: whatever the adapter has is asked for. */
 const LIMITS = [
@@ -38,7 +40,7 @@ export async function probeAdapter(): Promise<Probe> {
     const adapter = await findAdapter()
     return { available: true, detail: describe(adapter), key: keyOf(adapter), software: isSoftware(adapter) }
   } catch (error) {
-    return { available: false, detail: 'no adapter', reason: error instanceof Error ? error.message : String(error), key: 'none' }
+    return { available: false, detail: 'no adapter', reason: reasonOf(error), key: 'none' }
   }
 }
 
@@ -103,9 +105,9 @@ let dawn: GPU | undefined
 const DAWN = ['enable-dawn-features=disable_workgroup_init']
 
 async function findGpu(): Promise<GPU> {
-  const own = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu
+  const own: GPU | undefined = typeof navigator === 'undefined' ? undefined : navigator.gpu
   if (own !== undefined) return own
-  if ((globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node === undefined) {
+  if (!isNode()) {
     throw new IngotError('device-unavailable', 'this browser has no WebGPU', {
       op: 'webgpu',
       hint: 'use a recent browser, over https or localhost',
@@ -118,14 +120,13 @@ async function findGpu(): Promise<GPU> {
   return dawn
 }
 
-/** An optional peer: named by a variable, so that types and bundles do not need it. */
+/** An optional peer: named by a variable, so that types and bundles do not need it; so its type has to be said. */
 async function importDawn(): Promise<{ create(options: string[]): GPU }> {
   const specifier: string = 'webgpu'
   try {
     return (await import(/* @vite-ignore */ specifier)) as { create(options: string[]): GPU }
   } catch (cause) {
-    const missing = (cause as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND'
-    const why = missing ? 'the package webgpu is not installed' : `the package webgpu does not load: ${String(cause)}`
+    const why = isMissingPackage(cause) ? 'the package webgpu is not installed' : `the package webgpu does not load: ${String(cause)}`
     throw new IngotError('device-unavailable', why, { op: 'webgpu', hint: 'npm install webgpu', cause })
   }
 }

@@ -1,7 +1,7 @@
 // Checked commands as WebGPU commands: first bind groups and uniforms (`prepare`, once per recording), then one command buffer
 // (`encode`, per submission). Dispatches that follow each other share a compute pass; everything else must stand outside.
 
-import { type Bound, type Checked, overlap } from '../check.ts'
+import { type BoundRange, type CheckedCommand, type CheckedTransfer, overlap } from '../core/checked-command.ts'
 import { type Pipelines, type WebgpuProgram, maskOf } from './pipeline.ts'
 import { type Staging, UNIFORM_SLOT } from './staging.ts'
 import { COPY_DST, STORAGE } from './usage.ts'
@@ -13,22 +13,18 @@ export interface GpuMemory {
   failed?: Error
 }
 
-type Dispatches = Extract<Checked<GpuMemory>, { kind: 'dispatch' }>
-export type Step =
-  | {
-      readonly kind: 'dispatch'
-      readonly pipeline: GPUComputePipeline
-      readonly group: GPUBindGroup
-      readonly grid: readonly [number, number, number]
-    }
-  | Exclude<Checked<GpuMemory>, { kind: 'dispatch' }>
+interface PreparedDispatch {
+  readonly kind: 'dispatch'
+  readonly pipeline: GPUComputePipeline
+  readonly group: GPUBindGroup
+  readonly grid: readonly [number, number, number]
+}
 
-export interface Prepared {
-  readonly steps: readonly Step[]
-  readonly dispatches: number
+export interface PreparedCommands {
+  readonly commands: readonly (PreparedDispatch | CheckedTransfer<GpuMemory>)[]
   /** sizes of the read-backs, in order; they lie one after another in the reader */
   readonly reads: readonly number[]
-  /** buffers that only these steps use */
+  /** buffers that only these commands use */
   readonly detours: readonly GPUBuffer[]
 }
 
@@ -36,60 +32,67 @@ export interface Prepared {
 export function prepare(
   device: GPUDevice,
   pipelines: Pipelines,
-  commands: readonly Checked<GpuMemory>[],
+  commands: readonly CheckedCommand<GpuMemory, WebgpuProgram>[],
   uniformBuffer: (bytes: number) => GPUBuffer,
-): Prepared {
-  const dispatches = commands.filter((command): command is Dispatches => command.kind === 'dispatch')
-  const slots = slotsOf(dispatches)
-  const uniforms = slots.bytes.length === 0 ? undefined : uniformBuffer(slots.bytes.length)
-  if (uniforms !== undefined) device.queue.writeBuffer(uniforms, 0, slots.bytes)
+): PreparedCommands {
+  const values = new Uint8Array(commands.reduce((sum, command) => sum + slotOf(command), 0))
+  const uniforms = values.length === 0 ? undefined : uniformBuffer(values.length)
   const detours: GPUBuffer[] = []
-  let next = 0
-  const steps = commands.flatMap((command): Step[] => {
+  let offset = 0
+  const prepared = commands.flatMap((command): PreparedCommands['commands'] => {
     if (command.kind !== 'dispatch') return [command]
-    const program = command.program as WebgpuProgram
-    const { buffers, copies } = detour(device, program, command.buffers)
-    detours.push(...copies.map(({ to }) => to.entry.memory.buffer))
-    const { pipeline, layout, uniforms: binding } = pipelines.variant(program, maskOf(program.kernel, buffers))
-    const entries: GPUBindGroupEntry[] = buffers.map((bound, index) => ({ binding: index, resource: bindingOf(bound) }))
-    const { offset, size } = slots.at[next++] as Slot
-    if (binding !== undefined && uniforms !== undefined) entries.push({ binding, resource: { buffer: uniforms, offset, size } })
+    const { buffers, copies } = detour(device, command.buffers)
+    detours.push(...copies.map(({ to }) => to.buffer.memory.buffer))
+    const { pipeline, layout, uniforms: binding } = pipelines.variant(command.program, maskOf(buffers))
+    const entries: GPUBindGroupEntry[] = buffers.map((range, index) => ({ binding: index, resource: bindingOf(range) }))
+    if (binding !== undefined && uniforms !== undefined) {
+      const size = Math.ceil(command.uniforms.length / 16) * 16
+      entries.push({ binding, resource: { buffer: uniforms, offset, size } })
+    }
+    values.set(command.uniforms, offset)
+    offset += slotOf(command)
     return [...copies, { kind: 'dispatch', pipeline, group: device.createBindGroup({ layout, entries }), grid: command.grid }]
   })
+  if (uniforms !== undefined) device.queue.writeBuffer(uniforms, 0, values)
   const reads = commands.flatMap((command) => (command.kind === 'read' ? [command.from.bytes] : []))
-  return { steps, dispatches: dispatches.length, reads, detours }
+  return { commands: prepared, reads, detours }
 }
 
-/** One command buffer with all steps; read-backs end up in `reader`. */
-export function encode(device: GPUDevice, { steps }: Prepared, staging: Staging, reader: GPUBuffer | undefined): GPUCommandBuffer {
+/** One command buffer with all of them; read-backs end up in `reader`. */
+export function encode(
+  device: GPUDevice,
+  { commands }: PreparedCommands,
+  staging: Staging,
+  reader: GPUBuffer | undefined,
+): GPUCommandBuffer {
   const encoder = device.createCommandEncoder()
   let pass: GPUComputePassEncoder | undefined
   let bound: GPUComputePipeline | undefined
   let readAt = 0
-  for (const step of steps) {
-    if (step.kind === 'dispatch') {
-      if (step.grid.includes(0)) continue // allowed, but Dawn warns
+  for (const command of commands) {
+    if (command.kind === 'dispatch') {
+      if (command.grid.includes(0)) continue // allowed, but Dawn warns
       pass ??= encoder.beginComputePass()
-      if (bound !== step.pipeline) pass.setPipeline(step.pipeline)
-      bound = step.pipeline
-      pass.setBindGroup(0, step.group)
-      pass.dispatchWorkgroups(...step.grid)
+      if (bound !== command.pipeline) pass.setPipeline(command.pipeline)
+      bound = command.pipeline
+      pass.setBindGroup(0, command.group)
+      pass.dispatchWorkgroups(...command.grid)
       continue
     }
     pass?.end()
     pass = bound = undefined
-    if (step.kind === 'copy') copy(encoder, step.from, step.to, staging)
-    else if (step.kind === 'fill') fill(encoder, step.to, step.value, staging)
-    else if (reader !== undefined && step.from.bytes > 0) {
-      encoder.copyBufferToBuffer(step.from.entry.memory.buffer, step.from.offset, reader, readAt, step.from.bytes)
-      readAt += step.from.bytes
+    if (command.kind === 'copy') copy(encoder, command.from, command.to, staging)
+    else if (command.kind === 'fill') fill(encoder, command.to, command.value, staging)
+    else if (reader !== undefined && command.from.bytes > 0) {
+      encoder.copyBufferToBuffer(command.from.buffer.memory.buffer, command.from.offset, reader, readAt, command.from.bytes)
+      readAt += command.from.bytes
     }
   }
   pass?.end()
   return encoder.finish()
 }
 
-type CopyStep = Extract<Step, { kind: 'copy' }>
+type CopyCommand = Extract<CheckedTransfer<GpuMemory>, { kind: 'copy' }>
 
 /**
  * Parameters that are bound as writable only because their buffer is written elsewhere may not overlap each other either.
@@ -97,49 +100,35 @@ type CopyStep = Extract<Step, { kind: 'copy' }>
  */
 function detour(
   device: GPUDevice,
-  { kernel }: WebgpuProgram,
-  bounds: readonly Bound<GpuMemory>[],
-): { buffers: readonly Bound<GpuMemory>[]; copies: CopyStep[] } {
-  const mask = maskOf(kernel, bounds)
-  const copies: CopyStep[] = []
-  if (mask === 0) return { buffers: bounds, copies }
-  const masked = (index: number): boolean => (mask & (1 << index)) !== 0
-  const buffers = bounds.map((bound, index) => {
-    if (!masked(index) || !bounds.some((other, at) => at < index && masked(at) && overlap(bound, other))) return bound
-    const bytes = Math.ceil(bound.bytes / 4) * 4
-    const buffer = device.createBuffer({ label: 'detour', size: bytes, usage: STORAGE | COPY_DST })
-    const entry = { ...bound.entry, memory: { buffer, known: true }, bytes, capacity: bytes }
-    copies.push({ kind: 'copy', from: { ...bound, bytes }, to: { entry, offset: 0, bytes } })
-    return { entry, offset: 0, bytes: bound.bytes }
+  ranges: readonly BoundRange<GpuMemory>[],
+): { buffers: readonly BoundRange<GpuMemory>[]; copies: CopyCommand[] } {
+  const mask = maskOf(ranges)
+  const copies: CopyCommand[] = []
+  if (mask === 0) return { buffers: ranges, copies }
+  const isMasked = (index: number): boolean => (mask & (1 << index)) !== 0
+  const buffers = ranges.map((range, index) => {
+    if (!isMasked(index) || !ranges.some((other, at) => at < index && isMasked(at) && overlap(range, other))) return range
+    const bytes = Math.ceil(range.bytes / 4) * 4
+    const gpuBuffer = device.createBuffer({ label: 'detour', size: bytes, usage: STORAGE | COPY_DST })
+    const buffer = { ...range.buffer, memory: { buffer: gpuBuffer, known: true }, bytes, capacity: bytes }
+    copies.push({ kind: 'copy', from: { ...range, bytes }, to: { buffer, offset: 0, bytes, written: true } })
+    return { buffer, offset: 0, bytes: range.bytes, written: false }
   })
   return { buffers, copies }
 }
 
-interface Slot {
-  readonly offset: number
-  readonly size: number
-}
-
-/** The uniforms of all dispatches, each at an offset that WebGPU accepts. */
-function slotsOf(dispatches: readonly Dispatches[]): { readonly bytes: Uint8Array<ArrayBuffer>; readonly at: readonly Slot[] } {
-  let end = 0
-  const at = dispatches.map(({ uniforms }): Slot => {
-    const slot = { offset: end, size: Math.ceil(uniforms.length / 16) * 16 }
-    end += Math.ceil(uniforms.length / UNIFORM_SLOT) * UNIFORM_SLOT
-    return slot
-  })
-  const bytes = new Uint8Array(end)
-  dispatches.forEach(({ uniforms }, index) => bytes.set(uniforms, (at[index] as Slot).offset))
-  return { bytes, at }
+/** Bytes that the uniforms of a command take, so that those of the next lie at an offset that WebGPU accepts. */
+function slotOf(command: CheckedCommand<GpuMemory>): number {
+  return command.kind === 'dispatch' ? Math.ceil(command.uniforms.length / UNIFORM_SLOT) * UNIFORM_SLOT : 0
 }
 
 /** Sizes of bindings are multiples of 4; memory always reaches that far. */
-function bindingOf({ entry, offset, bytes }: Bound<GpuMemory>): GPUBufferBinding {
-  return { buffer: entry.memory.buffer, offset, size: Math.ceil(bytes / 4) * 4 }
+function bindingOf({ buffer, offset, bytes }: BoundRange<GpuMemory>): GPUBufferBinding {
+  return { buffer: buffer.memory.buffer, offset, size: Math.ceil(bytes / 4) * 4 }
 }
 
-function copy(encoder: GPUCommandEncoder, from: Bound<GpuMemory>, to: Bound<GpuMemory>, staging: Staging): void {
-  const [source, target] = [from.entry.memory.buffer, to.entry.memory.buffer]
+function copy(encoder: GPUCommandEncoder, from: BoundRange<GpuMemory>, to: BoundRange<GpuMemory>, staging: Staging): void {
+  const [source, target] = [from.buffer.memory.buffer, to.buffer.memory.buffer]
   if (from.bytes === 0) return
   if (source !== target) return encoder.copyBufferToBuffer(source, from.offset, target, to.offset, from.bytes)
   const scratch = staging.scratch()
@@ -150,8 +139,8 @@ function copy(encoder: GPUCommandEncoder, from: Bound<GpuMemory>, to: Bound<GpuM
   }
 }
 
-function fill(encoder: GPUCommandEncoder, to: Bound<GpuMemory>, value: number, staging: Staging): void {
-  const { buffer } = to.entry.memory
+function fill(encoder: GPUCommandEncoder, to: BoundRange<GpuMemory>, value: number, staging: Staging): void {
+  const { buffer } = to.buffer.memory
   if (to.bytes === 0) return
   if (value === 0) return encoder.clearBuffer(buffer, to.offset, to.bytes)
   const pattern = staging.pattern(value)

@@ -5,10 +5,13 @@
 // program therefore has variants, in which some `read` parameters are declared `readwrite`; `mask` names them, bit by bit.
 
 import type { Caps } from '../../base/caps.ts'
-import { IngotError } from '../../base/error.ts'
+import { IngotError, messageOf } from '../../base/error.ts'
 import { emitWgsl } from '../../emit/wgsl.ts'
 import { hashText } from '../../ir/hash.ts'
 import { type BufferParam, type Kernel, buffersOf, uniformsOf } from '../../ir/kernel.ts'
+import { checkKernel } from '../core/check.ts'
+import type { BoundRange } from '../core/checked-command.ts'
+import type { Compilation } from '../core/backend.ts'
 import type { Program } from '../device.ts'
 import { guard } from './fault.ts'
 
@@ -28,6 +31,7 @@ export class Pipelines {
   readonly #device: GPUDevice
   readonly #caps: Caps
   readonly #emit: typeof emitWgsl
+  /** by bindings and text */
   readonly #programs = new Map<string, Promise<WebgpuProgram>>()
   readonly #layouts = new Map<string, GPUBindGroupLayout>()
 
@@ -37,8 +41,9 @@ export class Pipelines {
     this.#emit = emit
   }
 
-  /** The program of a kernel; `fresh` is false if its text was compiled before. */
-  compile(kernel: Kernel): { readonly program: Promise<WebgpuProgram>; readonly fresh: boolean } {
+  /** The program of a kernel; throws `too-large` past a limit. */
+  compile(kernel: Kernel): Compilation<WebgpuProgram> {
+    checkKernel(kernel, this.#caps)
     const { text, entry } = this.#emit(kernel, this.#caps)
     const key = hashText(`${signature(kernel)}\n${text}`)
     const known = this.#programs.get(key)
@@ -96,13 +101,9 @@ export class Pipelines {
 }
 
 /** Which `read` parameters must be bound as writable, because their buffer is also written to. */
-export function maskOf(kernel: Kernel, buffers: readonly { readonly entry: object }[]): number {
-  const params = buffersOf(kernel)
-  const written = new Set(buffers.filter((_, index) => params[index]?.role !== 'read').map(({ entry }) => entry))
-  return params.reduce(
-    (mask, { role }, index) => (role === 'read' && written.has(buffers[index]?.entry as object) ? mask | (1 << index) : mask),
-    0,
-  )
+export function maskOf(ranges: readonly BoundRange<unknown>[]): number {
+  const writtenTo = new Set(ranges.flatMap(({ buffer, written }) => (written ? [buffer] : [])))
+  return ranges.reduce((mask, { buffer, written }, index) => (!written && writtenTo.has(buffer) ? mask | (1 << index) : mask), 0)
 }
 
 function withRoles(kernel: Kernel, mask: number): Kernel {
@@ -111,7 +112,7 @@ function withRoles(kernel: Kernel, mask: number): Kernel {
     if (param.kind !== 'buffer') return param
     return mask & (1 << index++) ? ({ ...param, role: 'readwrite' } satisfies BufferParam) : param
   })
-  return { ...kernel, params, key: undefined } // another kernel than the one the key stands for
+  return { ...kernel, params, origin: undefined } // another kernel than the one the key stands for
 }
 
 /** `rrw+u`: what bindings a kernel has. */
@@ -136,8 +137,7 @@ function describe(
 async function explain(kernel: Kernel, module: GPUShaderModule, text: string, cause: unknown): Promise<IngotError> {
   const info = await module.getCompilationInfo().catch(() => undefined)
   const first = info?.messages.find(({ type }) => type === 'error')
-  if (first === undefined)
-    return new IngotError('compile-failed', cause instanceof Error ? cause.message : String(cause), { op: kernel.name, cause })
+  if (first === undefined) return new IngotError('compile-failed', messageOf(cause), { op: kernel.name, cause })
   const line = text.split('\n')[first.lineNum - 1]?.trim() ?? ''
   return new IngotError('compile-failed', `WGSL line ${first.lineNum}: ${first.message}\n  ${line}`, { op: kernel.name, cause })
 }

@@ -24,7 +24,8 @@ export class Staging {
   /** A buffer to copy read-backs into and map. */
   reader(bytes: number): GPUBuffer {
     const at = this.#idle.findIndex(({ size }) => size >= bytes && size <= 4 * Math.max(bytes, 1024))
-    if (at >= 0) return this.#idle.splice(at, 1)[0] as GPUBuffer
+    const [found] = at < 0 ? [] : this.#idle.splice(at, 1)
+    if (found !== undefined) return found
     const size = 2 ** Math.ceil(Math.log2(Math.max(bytes, 256)))
     // Past 64 MB, powers of two waste too much.
     return this.#device.createBuffer({ label: 'read', size: bytes > 2 ** 26 ? bytes : size, usage: MAP_READ | COPY_DST })

@@ -3,11 +3,12 @@
 
 import { type DType, type Narrow, SCALAR_BYTES, type Scalar, type Storage, storageScalar, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import type { Node } from '../../ir/node.ts'
+import type { Node, NodeOf } from '../../ir/node.ts'
 import type { AtomicKind } from '../../ir/op.ts'
+import { splatOf } from '../../ir/pass/constant.ts'
 import type { FunctionBody } from './body.ts'
 import { decodeHalf, encodeHalf } from './half.ts'
-import { type Speaker, constantOf, operand, splatConst } from './speaker.ts'
+import { type Speaker, splatConst } from './speaker.ts'
 
 /** One access: what memory holds, how many elements of it move, how far past the address. */
 export interface Access {
@@ -31,7 +32,7 @@ export function accessWidth(storage: Storage, width: number | undefined): number
 export function sayIndex(speaker: Speaker, index: Node, bytes: number): number {
   const { f } = speaker
   const [first, second] = index.op === 'add' ? index.src : []
-  const known = constantOf(second ?? index)
+  const known = splatOf(second ?? index)
   const fits = known !== undefined && known * bytes < LARGEST_OFFSET
   if (fits && second === undefined) return known * bytes
   speaker.say(fits ? (first ?? index) : index)
@@ -42,7 +43,7 @@ export function sayIndex(speaker: Speaker, index: Node, bytes: number): number {
 
 type Held = Scalar | Narrow
 const refuse = (what: string, { storage, width }: Access): IngotError =>
-  new IngotError('unsupported', `no ${what} of ${storage} times ${width} in WebAssembly`, {
+  new IngotError('unsupported', `WebAssembly cannot ${what} ${width} elements of ${storage} at once`, {
     op: 'emitWasm',
     hint: 'lower the kernel first',
   })
@@ -190,9 +191,9 @@ const rmw = {
 const plain = { add: 'i32.add', and: 'i32.and', or: 'i32.or', xor: 'i32.xor' } as const
 
 /** Takes the address, says the value itself, and leaves what was there before. */
-export function atomic(speaker: Speaker, node: Node, kind: AtomicKind, { offset }: Access): void {
+export function atomic(speaker: Speaker, { dtype, src, arg: { kind } }: NodeOf<'atomic'>, { offset }: Access): void {
   const { f, features } = speaker
-  const value = operand(node, 1)
+  const [, value] = src
   if (features.threads && kind !== 'min' && kind !== 'max') {
     speaker.say(value)
     f.emit(rmw[kind], { offset })
@@ -207,13 +208,13 @@ export function atomic(speaker: Speaker, node: Node, kind: AtomicKind, { offset 
         if (features.threads) {
           f.loop((again) => {
             f.localGet(address).localGet(address).emit('i32.atomic.load', { offset }).localTee(old)
-            combine(f, kind, node.dtype, old, given)
+            combine(f, kind, dtype, old, given)
             f.emit('i32.atomic.rmw.cmpxchg', { offset }).localGet(old).emit('i32.ne').brIf(again)
           })
           f.localGet(old)
         } else {
           f.localGet(address).localGet(address).emit('i32.load', { offset }).localSet(old)
-          combine(f, kind, node.dtype, old, given)
+          combine(f, kind, dtype, old, given)
           f.emit('i32.store', { offset }).localGet(old)
         }
       }),

@@ -7,7 +7,7 @@ import { IngotError } from '../../base/error.ts'
 import { StackCheck } from './check.ts'
 import { Bytes } from './encode.ts'
 import { packLanes, writeInstruction, type Immediates, type VectorShape } from './immediate.ts'
-import { opcodes, type ImmediateOf, type Opcode, type OpName, type ValType } from './opcode.ts'
+import { needsMemory, opcodes, type ImmediateOf, type Opcode, type OpName, type ValType } from './opcode.ts'
 
 export interface FuncType {
   readonly params: readonly ValType[]
@@ -210,7 +210,9 @@ export class FunctionBody {
   #apply(check: StackCheck, op: Opcode, first: unknown): void {
     const at = op.name
     if (!op.special) {
-      if (op.width > 0 && op.immediate !== 'lane' && op.immediate !== 'shuffle') this.#wantMemory(op)
+      if (needsMemory(op) && !this.#scope.hasMemory) {
+        throw this.#refuse(at, 'the module has no memory', 'none', 'memory or importMemory before the function')
+      }
       check.pop(op.pops, at)
       check.push(op.pushes)
       return
@@ -250,11 +252,6 @@ export class FunctionBody {
     if (type === undefined) throw this.#refuse(at, 'no such function or type', index, 'a declared one')
     check.pop(type.params, at)
     check.push(type.results)
-  }
-
-  #wantMemory(op: Opcode): void {
-    if (this.#scope.hasMemory || op.name.startsWith('table.') || op.name === 'atomic.fence') return
-    throw this.#refuse(op.name, 'the module has no memory', 'none', 'memory or importMemory before the function')
   }
 
   #refuse(at: string, what: string, got: unknown, wanted: unknown): IngotError {

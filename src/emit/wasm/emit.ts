@@ -11,8 +11,10 @@
 import { storageBytes, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
 import { type Kernel, type SharedArray, buffersOf, isShared, memoryOf, uniformsOf } from '../../ir/kernel.ts'
-import { type Node, walk } from '../../ir/node.ts'
-import type { AtomicKind, IndexName } from '../../ir/op.ts'
+import { type Node, type NodeOf, type OneNode, memoryNameOf, walk } from '../../ir/node.ts'
+import type { OpName } from '../../ir/op.ts'
+import { AXES, indexRecord } from '../../ir/op/position.ts'
+import { splatOf } from '../../ir/pass/constant.ts'
 import { lower } from '../../ir/pass/index.ts'
 import { type Access, accessWidth, atomic, load, loadSplat, sayIndex, store } from './access.ts'
 import type { FunctionBody, Label } from './body.ts'
@@ -20,9 +22,9 @@ import type { WasmFeatures } from './features.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
 import { MOST_PAGES } from './page.ts'
-import { Pairs, chainOf } from './pair.ts'
+import { type Dot, Pairs, chainOf } from './pair.ts'
 import { printModule } from './print.ts'
-import { type Speaker, type Spelling, constantOf, operand, valueType } from './speaker.ts'
+import { type Speaker, type Spellings, valueType } from './speaker.ts'
 import { addPairs, sayTwice } from './spell-vector.ts'
 import { spellings, tableLength, wasmTarget } from './spell.ts'
 
@@ -39,6 +41,8 @@ export interface WasmKernel {
 /** Where things lie in the block of arguments, in bytes. */
 export const ARGS = { grid: 0, tables: 12, buffers: 16 } as const
 const ENTRY = 'run'
+/** which parameter is the address of this thread's own memory */
+const SCRATCH = 1
 
 /** The kernel as a module for an engine with these features; `features.threads` makes its memory a shared one. */
 export function emitWasm(kernel: Kernel, features: WasmFeatures): WasmKernel {
@@ -75,14 +79,13 @@ function build(kernel: Kernel, features: WasmFeatures) {
   return { module, scratchBytes: emitter?.scratchBytes ?? 0, tables: new Uint8Array(Uint32Array.from(tables).buffer) }
 }
 
-const AXES = ['x', 'y', 'z'] as const
 /** More than these are not written out, whatever the author wishes. */
 const MOST_ROUNDS = 16
 
 /** The values of the counter of a loop that is to be written out. */
-function unrolled({ arg, src }: Node): number[] | undefined {
-  const [from, to, step] = src.slice(0, 3).map(constantOf)
-  if ((arg as { unroll?: unknown }).unroll !== true || from === undefined || to === undefined || step === undefined) return undefined
+function unrolled({ arg, src }: NodeOf<'for'>): number[] | undefined {
+  const [from, to, step] = [splatOf(src[0]), splatOf(src[1]), splatOf(src[2])]
+  if (arg.unroll !== true || from === undefined || to === undefined || step === undefined) return undefined
   const rounds = Math.max(0, Math.ceil((to - from) / step))
   return rounds > MOST_ROUNDS ? undefined : Array.from({ length: rounds }, (_, round) => from + round * step)
 }
@@ -124,12 +127,9 @@ class Emitter implements Speaker {
 
   run(): void {
     const { f } = this
-    const [args, , group, end] = ['args', 'scratch', 'group', 'end'].map((name, index) => f.param(index, name)) as [
-      number,
-      number,
-      number,
-      number,
-    ]
+    const args = f.param(0, 'args')
+    f.param(SCRATCH, 'scratch')
+    const [group, end] = [f.param(2, 'group'), f.param(3, 'end')]
     const used = this.#findUses()
     this.#readArgs(args, used)
     const steps = this.#startGrid(args, group, used)
@@ -147,10 +147,9 @@ class Emitter implements Speaker {
   /** Names of parameters and indices, and `tables`, as far as the body mentions them. */
   #findUses(): Set<string> {
     const used = new Set<string>()
-    walk(this.#kernel.body, ({ op, arg }) => {
-      if (op === 'index' || op === 'uniform') used.add(String(arg))
-      else if (op === 'table') used.add('tables')
-      else if (op === 'load' || op === 'store' || op === 'atomic') used.add((arg as { mem: string }).mem)
+    walk(this.#kernel.body, (node) => {
+      const name = node.op === 'index' || node.op === 'uniform' ? node.arg : node.op === 'table' ? 'tables' : memoryNameOf(node)
+      if (name !== undefined) used.add(name)
     })
     return used
   }
@@ -223,13 +222,12 @@ class Emitter implements Speaker {
 
   say(node: Node): void {
     const { f } = this
-    const { op, arg } = node
-    switch (op) {
+    switch (node.op) {
       case 'local':
-        return void f.localGet(this.#known(this.#values.get(Number(arg)), node))
+        return void f.localGet(this.#known(this.#values.get(node.arg), node))
       case 'get':
-        f.localGet(this.#known(this.#values.get(Number(arg)), node))
-        return this.#pairs?.has(Number(arg)) === true ? addPairs(f) : undefined
+        f.localGet(this.#known(this.#values.get(node.arg), node))
+        return this.#pairs?.has(node.arg) === true ? addPairs(f) : undefined
       case 'mul': {
         const product = this.#pairs?.productOf(node)
         if (product === undefined) return spellings.mul(this, node)
@@ -240,27 +238,31 @@ class Emitter implements Speaker {
       case 'dotU7I8':
         return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : this.#sayDots(this.#pairs, node)
       case 'uniform':
-        return void f.localGet(this.#known(this.#params.get(String(arg)), node))
+        return void f.localGet(this.#known(this.#params.get(node.arg), node))
       case 'index':
-        return this.#sayIndexName(arg as IndexName, node)
+        return this.#sayIndexName(node)
       case 'load':
         return load(this, this.#access(node))
       case 'splat':
-        return operand(node, 0).op === 'load' ? loadSplat(this, this.#access(operand(node, 0))) : spellings.splat(this, node)
+        return node.src[0].op === 'load' ? loadSplat(this, this.#access(node.src[0])) : spellings.splat(this, node)
       case 'atomic':
-        return atomic(this, node, (arg as { kind: AtomicKind }).kind, this.#access(node))
-      default: {
-        const spelling = (spellings as Partial<Record<string, Spelling>>)[op]
-        if (spelling === undefined)
-          throw new IngotError('unsupported', `no spelling of ${op} in WebAssembly`, { op: this.#kernel.name, got: node.dtype })
-        return spelling(this, node)
-      }
+        return atomic(this, node, this.#access(node))
+      default:
+        return this.#spell(node)
     }
   }
 
-  #sayIndexName(name: IndexName, node: Node): void {
+  #spell<O extends OpName>(node: OneNode<O>): void {
+    const table: Spellings = spellings
+    const spelling = table[node.op]
+    if (spelling === undefined)
+      throw new IngotError('unsupported', `no spelling of ${node.op} in WebAssembly`, { op: this.#kernel.name, got: node.dtype })
+    spelling(this, node)
+  }
+
+  #sayIndexName(node: NodeOf<'index'>): void {
     // one lane: it is the first of everything
-    if (name.startsWith('workgroup.') || name.startsWith('grid.')) this.f.localGet(this.#known(this.#indices.get(name), node))
+    if (indexRecord(node.arg).uniform === 'workgroup') this.f.localGet(this.#known(this.#indices.get(node.arg), node))
     else this.f.i32Const(0)
   }
 
@@ -276,10 +278,10 @@ class Emitter implements Speaker {
   }
 
   /** Sums of two products of bytes, in 16 bits, added to those on the stack if there are some. */
-  #sayPairs(dots: readonly Node[], more: boolean): void {
-    dots.forEach((dot, index) => {
-      this.say(operand(dot, 1))
-      this.say(operand(dot, 0))
+  #sayPairs(dots: readonly Dot[], more: boolean): void {
+    dots.forEach(({ src: [quants, others] }, index) => {
+      this.say(others)
+      this.say(quants)
       this.f.emit('i16x8.relaxed_dot_i8x16_i7x16_s')
       if (more || index > 0) this.f.emit('i16x8.add')
     })
@@ -287,19 +289,23 @@ class Emitter implements Speaker {
 
   #known(local: number | undefined, { op, arg }: Node): number {
     if (local === undefined)
-      throw new IngotError('bad-kernel', 'used before it is declared', { op: this.#kernel.name, got: `${op} ${JSON.stringify(arg)}` })
+      throw new IngotError('bad-kernel', 'a value is used before the statement that names it', {
+        op: this.#kernel.name,
+        got: `${op} ${JSON.stringify(arg)}`,
+      })
     return local
   }
 
   /** Leaves the address of an access. */
-  #access(node: Node): Access {
-    const { mem, width } = node.arg as { mem: string; width?: number }
+  #access(node: NodeOf<'load' | 'store' | 'atomic'>): Access {
+    const { mem } = node.arg
+    const width = node.op === 'atomic' ? undefined : node.arg.width
     const memory = memoryOf(this.#kernel, mem)
     if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
     const { storage } = memory
     const start = isShared(memory) ? (this.#shared.get(memory) ?? 0) : 0
-    this.f.localGet(isShared(memory) ? 1 : this.#known(this.#params.get(mem), node))
-    const offset = start + sayIndex(this, operand(node, 0), storageBytes(storage))
+    this.f.localGet(isShared(memory) ? SCRATCH : this.#known(this.#params.get(mem), node))
+    const offset = start + sayIndex(this, node.src[0], storageBytes(storage))
     return { storage, width: accessWidth(storage, width), offset, atomic: memory.atomic }
   }
 
@@ -309,8 +315,8 @@ class Emitter implements Speaker {
     this.#free[type].push(local)
   }
 
-  table(node: Node): number {
-    const values = node.arg as readonly number[]
+  table(node: NodeOf<'table'>): number {
+    const values = node.arg
     const key = `${node.dtype} ${values.join()}`
     let offset = this.#tableOffsets.get(key)
     if (offset === undefined) {
@@ -341,38 +347,38 @@ class Emitter implements Speaker {
 
   #statement(node: Node): void {
     const { f } = this
-    const { id, name } = (typeof node.arg === 'object' ? (node.arg ?? {}) : {}) as { id: number; name: string }
     switch (node.op) {
       case 'let':
       case 'var': {
-        const value = operand(node, 0)
+        const [value] = node.src
         this.say(value)
-        return void f.localSet(this.#declare(id, valueType(value.dtype), name))
+        return void f.localSet(this.#declare(node.arg.id, valueType(value.dtype), node.arg.name))
       }
       case 'set': {
-        const local = this.#known(this.#values.get(Number(node.arg)), node)
-        if (this.#pairs?.has(Number(node.arg)) === true) {
+        const [value] = node.src
+        const local = this.#known(this.#values.get(node.arg), node)
+        if (this.#pairs?.has(node.arg) === true) {
           f.localGet(local)
-          this.#sayPairs(chainOf(operand(node, 0)).dots, true)
-        } else this.say(operand(node, 0))
+          this.#sayPairs(chainOf(value).dots, true)
+        } else this.say(value)
         return void f.localSet(local)
       }
       case 'store': {
         const access = this.#access(node)
-        this.say(operand(node, 1))
+        this.say(node.src[1])
         return store(this, access)
       }
       case 'if': {
-        this.say(operand(node, 0))
-        const otherwise = node.src[2]
-        return void f.if(() => this.#block(operand(node, 1)), otherwise === undefined ? undefined : () => this.#block(otherwise))
+        const [condition, then, otherwise] = node.src
+        this.say(condition)
+        return void f.if(() => this.#block(then), otherwise === undefined ? undefined : () => this.#block(otherwise))
       }
       case 'for':
-        return this.#for(node, id, name)
+        return this.#for(node)
       case 'loop':
         return this.#loop(node)
       case 'breakIf':
-        this.say(operand(node, 0))
+        this.say(node.src[0])
         if (this.#exit === undefined) throw new IngotError('bad-kernel', 'breakIf outside of a loop', { op: this.#kernel.name })
         return void f.brIf(this.#exit)
       case 'block':
@@ -380,16 +386,16 @@ class Emitter implements Speaker {
       case 'barrier':
         return undefined // one lane waits for nobody
       default:
-        throw new IngotError('unsupported', `no such statement in WebAssembly`, { op: this.#kernel.name, got: node.op })
+        throw new IngotError('unsupported', 'no such statement in WebAssembly', { op: this.#kernel.name, got: node.op })
     }
   }
 
   /** Rounds one after the other if the author asked for it and there are few; else the condition stands at the end of each. */
-  #for(node: Node, id: number, name: string): void {
+  #for(node: NodeOf<'for'>): void {
     const { f } = this
-    const [from, to, step, body] = [0, 1, 2, 3].map((index) => operand(node, index)) as [Node, Node, Node, Node]
+    const [from, to, step, body] = node.src
     this.#scopes.push([])
-    const counter = this.#declare(id, 'i32', name)
+    const counter = this.#declare(node.arg.id, 'i32', node.arg.name)
     const rounds = unrolled(node)
     if (rounds === undefined) this.#count(counter, from, to, step, body)
     for (const round of rounds ?? []) {
@@ -416,12 +422,12 @@ class Emitter implements Speaker {
     })
   }
 
-  #loop(node: Node): void {
+  #loop({ src: [body] }: NodeOf<'loop'>): void {
     const outer = this.#exit
     this.f.block((out) => {
       this.#exit = out
       this.f.loop((next) => {
-        this.#block(operand(node, 0))
+        this.#block(body)
         this.f.br(next)
       })
     })

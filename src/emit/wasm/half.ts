@@ -6,7 +6,7 @@ import type { ValType } from './opcode.ts'
 import { type Speaker, splatConst } from './speaker.ts'
 
 /** Integer steps on one i32 or on the four lanes of a v128. */
-class Steps {
+class Bits {
   readonly f: FunctionBody
   readonly type: ValType
   readonly #four: boolean
@@ -88,7 +88,7 @@ const INFINITY = 0x7f800000
 
 /** 16 bits on the stack, in an i32 or in four lanes, become f32. */
 export function decodeHalf(speaker: Speaker, four: boolean): void {
-  const s = new Steps(speaker.f, four)
+  const s = new Bits(speaker.f, four)
   speaker.lend(s.type, (all) =>
     speaker.lend(s.type, (size) => {
       // The exponent moves to its new place and is 112 too small, also for subnormals, which are exact f32 subnormals here.
@@ -101,7 +101,7 @@ export function decodeHalf(speaker: Speaker, four: boolean): void {
 
 /** An f32, or four, become 16 bits in an i32 or in four lanes. */
 export function encodeHalf(speaker: Speaker, four: boolean): void {
-  const s = new Steps(speaker.f, four)
+  const s = new Bits(speaker.f, four)
   speaker.lend(s.type, (all) =>
     speaker.lend(s.type, (size) => {
       s.toBits().tee(all).and(0x7fffffff)

@@ -46,6 +46,18 @@ export interface Export {
   readonly index: number
 }
 
+/** All that a module declares. */
+export interface ModuleContents {
+  readonly types: readonly FuncType[]
+  readonly imports: readonly Import[]
+  readonly functions: readonly DefinedFunction[]
+  readonly globals: readonly DefinedGlobal[]
+  readonly exports: readonly Export[]
+  readonly data: readonly DataSegment[]
+  readonly memory: MemoryLimits | undefined
+  readonly table: readonly number[] | undefined
+}
+
 export interface FunctionOptions {
   readonly params?: readonly ValType[]
   readonly results?: readonly ValType[]
@@ -90,15 +102,14 @@ export class WasmModule {
   }
 
   /** All that was declared, for the printer. */
-  get contents() {
+  get contents(): ModuleContents {
     return {
-      types: this.#types as readonly FuncType[],
-      imports: this.#imports as readonly Import[],
-      functions: this.#functions as readonly DefinedFunction[],
-      functionTypes: this.#functionTypes as readonly number[],
-      globals: this.#globals as readonly DefinedGlobal[],
-      exports: this.#exports as readonly Export[],
-      data: this.#data as readonly DataSegment[],
+      types: this.#types,
+      imports: this.#imports,
+      functions: this.#functions,
+      globals: this.#globals,
+      exports: this.#exports,
+      data: this.#data,
       memory: this.#memory,
       table: this.#table,
     }
@@ -158,11 +169,12 @@ export class WasmModule {
 
   /** Defines a function; `write` emits its body. It may call itself and every function declared before. */
   function(name: string, options: FunctionOptions, write: (f: FunctionBody) => void): DefinedFunction {
-    const type = this.type(options.params ?? [], options.results ?? [])
+    const signature: FuncType = { params: options.params ?? [], results: options.results ?? [] }
+    const type = this.type(signature.params, signature.results)
     const index = this.#functionTypes.push(type) - 1
     // the place in the list is taken before the body is written, in case the body defines another function
     const at = this.#functions.push({ name, index, type, locals: [], code: new Uint8Array() }) - 1
-    const body = new FunctionBody(name, index, this.#types[type] as FuncType, this.#scope, this.#checked)
+    const body = new FunctionBody(name, index, signature, this.#scope, this.#checked)
     write(body)
     const defined = { name, index, type, locals: body.locals, code: body.finish() }
     this.#functions[at] = defined

@@ -373,3 +373,9 @@ export type ImmediateOf<N extends OpName> = (typeof opcodes)[N]['immediate']
 export const isRelaxed = (op: Opcode): boolean => op.prefix === SIMD && op.code >= 0x100
 /** True for instructions that must be naturally aligned and want a shared memory. */
 export const isAtomic = (op: Opcode): boolean => op.prefix === THREADS
+
+/** These have the immediates of memory instructions, but not its memory. */
+const WITHOUT_MEMORY: readonly Opcode[] = [opcodes['table.init'], opcodes['table.copy'], opcodes['atomic.fence']]
+/** True for instructions that read, write or measure memory. */
+export const needsMemory = (op: Opcode): boolean =>
+  op.width > 0 && op.immediate !== 'lane' && op.immediate !== 'shuffle' && !WITHOUT_MEMORY.includes(op)

@@ -2,21 +2,23 @@
 // bits takes two more. Where the bits of the quants say that several products fit 16 bits, they are added there first. This file finds
 // out how many fit, and which variables can hold such pairs of sums through a whole loop. It emits nothing.
 
-import { widthOf } from '../../base/dtype.ts'
-import { type Node, walk } from '../../ir/node.ts'
-import { OPS } from '../../ir/op.ts'
-import { constantOf, operand } from './speaker.ts'
+import { scalarOf, widthOf } from '../../base/dtype.ts'
+import { type Node, type NodeOf, blocksOf, valuesOf, walk } from '../../ir/node.ts'
+import { opRecord } from '../../ir/op.ts'
+import { splatOf } from '../../ir/pass/constant.ts'
 
 const LARGEST = 2 ** 15 - 1
 /** size of the smallest signed byte */
 const BYTE = 128
 const ALL = 0xffffffff
 
+export type Dot = NodeOf<'dotU7I8'>
+
 /** Products that end in `sum`, first the one that is added first. */
-export function chainOf(node: Node): { dots: readonly Node[]; sum: Node } {
-  const dots: Node[] = []
+export function chainOf(node: Node): { dots: readonly Dot[]; sum: Node } {
+  const dots: Dot[] = []
   let sum = node
-  for (; sum.op === 'dotU7I8'; sum = operand(sum, 2)) dots.unshift(sum)
+  for (; sum.op === 'dotU7I8'; sum = sum.src[2]) dots.unshift(sum)
   return { dots, sum }
 }
 
@@ -29,10 +31,8 @@ interface Story {
   size: number
 }
 
-const idOf = (arg: Node['arg']): number => (arg as { id: number }).id
-
 function roundsOf({ op, src }: Node): number | undefined {
-  const [from, to, step] = op === 'for' ? src.slice(0, 3).map(constantOf) : []
+  const [from, to, step] = op === 'for' ? src.slice(0, 3).map(splatOf) : []
   return from === undefined || to === undefined || step === undefined ? undefined : Math.ceil((to - from) / step)
 }
 
@@ -42,7 +42,7 @@ export class Pairs {
 
   constructor(body: Node) {
     walk(body, ({ op, arg, src }) => {
-      if (op === 'let' && src[0] !== undefined) this.#lets.set(idOf(arg), src[0])
+      if (op === 'let') this.#lets.set(arg.id, src[0])
     })
     this.#follow(body, [])
   }
@@ -54,8 +54,8 @@ export class Pairs {
   }
 
   /** Cuts a chain into runs that fit 16 bits each. */
-  runs(dots: readonly Node[]): Node[][] {
-    const runs: Node[][] = []
+  runs(dots: readonly Dot[]): Dot[][] {
+    const runs: Dot[][] = []
     let left = 0
     for (const dot of dots) {
       const size = this.#sizeOf(dot)
@@ -73,17 +73,17 @@ export class Pairs {
   productOf({ op, src: [a, b] }: Node): { pairs: number; factor: Node } | undefined {
     if (op !== 'mul' || a === undefined || b === undefined) return undefined
     const [sum, factor] = a.op === 'get' ? [a, b] : [b, a]
-    const fits = sum.op === 'get' && this.has(Number(sum.arg)) && this.#bitsOf(factor) <= LARGEST
-    return fits ? { pairs: Number(sum.arg), factor: this.#unnamed(factor) } : undefined
+    const fits = sum.op === 'get' && this.has(sum.arg) && this.#bitsOf(factor) <= LARGEST
+    return fits ? { pairs: sum.arg, factor: this.#unnamed(factor) } : undefined
   }
 
   /** What a name stands for, where it may as well be said again: engines compute it once. */
   #unnamed(node: Node): Node {
-    const value = node.op === 'local' ? this.#lets.get(Number(node.arg)) : undefined
+    const value = node.op === 'local' ? this.#lets.get(node.arg) : undefined
     let pure = value !== undefined
     if (value !== undefined)
       walk(value, ({ op }) => {
-        pure &&= OPS[op].kind === 'pure'
+        pure &&= opRecord(op).kind === 'pure'
       })
     return value !== undefined && pure ? value : node
   }
@@ -92,18 +92,16 @@ export class Pairs {
   #follow(block: Node, loops: readonly { readonly loop: Node; readonly within: Node }[]): void {
     for (const statement of block.src) {
       const { op, arg, src } = statement
-      const expressions = src.filter((each) => each.op !== 'block')
-      const [value] = expressions
-      if (op === 'var' && value !== undefined && widthOf(value.dtype) > 1 && constantOf(value) === 0) {
-        this.#stories.set(idOf(arg), { home: block, loop: undefined, size: 0 })
+      if (op === 'var' && widthOf(src[0].dtype) > 1 && splatOf(src[0]) === 0) {
+        this.#stories.set(arg.id, { home: block, loop: undefined, size: 0 })
       }
-      if (op === 'set') this.#add(Number(arg), chainOf(operand(statement, 0)), loops.at(-1))
-      const read = op === 'set' ? chainOf(operand(statement, 0)).dots.flatMap((dot) => dot.src.slice(0, 2)) : expressions
+      if (op === 'set') this.#add(arg, chainOf(src[0]), loops.at(-1))
+      const read = op === 'set' ? chainOf(src[0]).dots.flatMap((dot) => [dot.src[0], dot.src[1]]) : valuesOf(statement)
       for (const each of read)
         walk(each, (node) => {
-          if (node.op === 'get') this.#read(Number(node.arg), loops)
+          if (node.op === 'get') this.#read(node.arg, loops)
         })
-      for (const inner of src) if (inner.op === 'block') this.#follow(inner, [...loops, { loop: statement, within: block }])
+      for (const inner of blocksOf(statement)) this.#follow(inner, [...loops, { loop: statement, within: block }])
     }
   }
 
@@ -125,25 +123,25 @@ export class Pairs {
   }
 
   /** Largest size of a sum of two products. */
-  #sizeOf(dot: Node): number {
-    const bits = this.#bitsOf(operand(dot, 0))
+  #sizeOf({ src: [quants] }: Dot): number {
+    const bits = this.#bitsOf(quants)
     const byte = (at: number): number => Math.min(127, (bits >>> (8 * at)) & 255)
     return BYTE * Math.max(byte(0) + byte(1), byte(2) + byte(3))
   }
 
   /** Bits that can be set in any lane. */
   #bitsOf(node: Node): number {
-    const known = constantOf(node)
+    const known = splatOf(node)
     if (known !== undefined) return known >>> 0
     const [a, b] = node.src
     if (node.op === 'local') {
-      const value = this.#lets.get(Number(node.arg))
+      const value = this.#lets.get(node.arg)
       return value === undefined ? ALL : this.#bitsOf(value)
     }
     if (node.op === 'unpackU8') return 255
     if (node.op === 'bitcast' && a !== undefined) return this.#bitsOf(a)
-    if (a === undefined || b === undefined || node.src.length !== 2 || !node.dtype.startsWith('u32')) return ALL
-    const count = constantOf(b)
+    if (a === undefined || b === undefined || node.src.length !== 2 || scalarOf(node.dtype) !== 'u32') return ALL
+    const count = splatOf(b)
     switch (node.op) {
       case 'and':
         return (this.#bitsOf(a) & this.#bitsOf(b)) >>> 0

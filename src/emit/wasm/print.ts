@@ -25,7 +25,7 @@ interface Names {
 
 /** The module as WAT. */
 export function printModule(module: WasmModule): string {
-  const { types, imports, functions, functionTypes, globals, exports, data, memory, table } = module.contents
+  const { types, imports, functions, globals, exports, data, memory, table } = module.contents
   const imported = imports.filter((item) => item.kind === 'func').map((item) => item.name)
   const names = distinct([...imported, ...functions.map((defined) => defined.name)])
   const importedGlobals = imports.filter((item) => item.kind === 'global').length
@@ -40,8 +40,8 @@ export function printModule(module: WasmModule): string {
   }
   if (table !== undefined) lines.push(`(elem (i32.const 0) func${table.map((index) => ` ${names[index]}`).join('')})`)
   for (const defined of functions) {
-    const type = types[functionTypes[defined.index] ?? 0] as FuncType
-    lines.push(...printFunction(defined, type, names))
+    const signature = types[defined.type]
+    if (signature !== undefined) lines.push(...printFunction(defined, signature, names))
   }
   for (const segment of data) lines.push(printData(segment))
   return ['(module', ...lines.map((line) => `  ${line}`), ')', ''].join('\n')

@@ -4,7 +4,8 @@
 
 import { type DType, type Scalar, scalarOf, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import type { Node } from '../../ir/node.ts'
+import type { Node, NodeOf, NodeWith, OneNode, SomeNode } from '../../ir/node.ts'
+import type { OpName } from '../../ir/op.ts'
 import type { FunctionBody, PlainName } from './body.ts'
 import type { WasmFeatures } from './features.ts'
 import type { ImmediateOf, ValType } from './opcode.ts'
@@ -20,35 +21,31 @@ export interface Speaker {
   /** Lends `use` a local that nobody else writes meanwhile. */
   lend(type: ValType, use: (local: number) => void): void
   /** Leaves the address of a table of constants, and returns how far past it the table of this node begins. */
-  table(node: Node): number
+  table(node: NodeOf<'table'>): number
 }
-export type Spelling = (speaker: Speaker, node: Node) => void
+/** How an op is said that has at least `N` operands. */
+export type Spelling<N extends number = 1> = (speaker: Speaker, node: NodeWith<N>) => void
+/** The ops that WebAssembly has, and how it says each. */
+export type Spellings = { readonly [O in OpName]?: (speaker: Speaker, node: OneNode<O>) => void }
 
 /** `f32` for a scalar, `f32x` for vectors of any width. */
 export type Shape = Exclude<Scalar, 'f16'> | `${Exclude<Scalar, 'f16'>}x`
 
 export function shapeOf(dtype: DType): Shape {
-  return `${scalarOf(dtype)}${widthOf(dtype) > 1 ? 'x' : ''}` as Shape
+  const scalar = scalarOf(dtype)
+  if (scalar === 'f16') throw noValue(dtype)
+  return widthOf(dtype) > 1 ? `${scalar}x` : scalar
 }
+
+const noValue = (dtype: DType): IngotError =>
+  new IngotError('unsupported', 'no such value in WebAssembly', { op: 'emitWasm', got: dtype, hint: 'lower the kernel first' })
 
 export function valueType(dtype: DType): ValType {
   const width = widthOf(dtype)
   if (width > 4 || dtype === 'void' || scalarOf(dtype) === 'f16') {
-    throw new IngotError('unsupported', 'no such value in WebAssembly', { op: 'emitWasm', got: dtype, hint: 'lower the kernel first' })
+    throw noValue(dtype)
   }
   return width > 1 ? 'v128' : scalarOf(dtype) === 'f32' ? 'f32' : 'i32'
-}
-
-export function operand(node: Node, index: number): Node {
-  const found = node.src[index]
-  if (found === undefined) throw new IngotError('bad-kernel', `${node.op} lacks an operand`, { op: 'emitWasm', got: index })
-  return found
-}
-
-/** The constant that a node is, or that it spreads over all lanes of a vector. */
-export function constantOf(node: Node): number | undefined {
-  const inner = node.op === 'splat' ? operand(node, 0) : node
-  return inner.op === 'const' ? Number(inner.arg) : undefined
 }
 
 /** Four equal 32-bit lanes. */
@@ -64,7 +61,7 @@ export function shuffleWords(f: FunctionBody, words: readonly [number, number, n
   )
 }
 
-export function refuse(node: Node): never {
+export function refuse(node: SomeNode): never {
   throw new IngotError('unsupported', `no spelling of ${node.op} in WebAssembly`, {
     op: 'emitWasm',
     got: `${node.src.map(({ dtype }) => dtype).join(', ')} -> ${node.dtype}`,

@@ -2,11 +2,11 @@
 // when the operand is a single 32-bit word. Part of the table in spell.ts.
 
 import { scalarOf, widthOf } from '../../base/dtype.ts'
-import type { Node } from '../../ir/node.ts'
-import type { OpName } from '../../ir/op.ts'
+import type { Node, NodeOf, NodeWith, SomeNode } from '../../ir/node.ts'
+import { splatOf } from '../../ir/pass/constant.ts'
 import type { FunctionBody } from './body.ts'
 import { decodeHalf, encodeHalf } from './half.ts'
-import { type Speaker, type Spelling, constantOf, operand, shuffleWords, splatConst } from './speaker.ts'
+import { type Speaker, type Spelling, type Spellings, shuffleWords, splatConst } from './speaker.ts'
 
 /** A bool becomes a mask: all bits or none. */
 function sayLane(speaker: Speaker, node: Node): void {
@@ -17,22 +17,22 @@ function sayLane(speaker: Speaker, node: Node): void {
 }
 
 /** All lanes of a constant vector. */
-function sayConstants(speaker: Speaker, node: Node, values: readonly number[]): void {
+function sayConstants(speaker: Speaker, node: SomeNode, values: readonly number[]): void {
   const four = [0, 1, 2, 3].map((lane) => values[lane % values.length] ?? 0)
   const scalar = scalarOf(node.dtype)
   if (scalar === 'f32') speaker.f.v128Const('f32x4', four)
   else speaker.f.v128Const('i32x4', scalar === 'bool' ? four.map((value) => -value) : four)
 }
 
-function splat(speaker: Speaker, node: Node): void {
-  const value = constantOf(node)
+function splat(speaker: Speaker, node: NodeOf<'splat'>): void {
+  const value = splatOf(node)
   if (value !== undefined) return sayConstants(speaker, node, [value])
-  sayLane(speaker, operand(node, 0))
+  sayLane(speaker, node.src[0])
   return void speaker.f.emit(scalarOf(node.dtype) === 'f32' ? 'f32x4.splat' : 'i32x4.splat')
 }
 
-function vec(speaker: Speaker, node: Node): void {
-  const values = node.src.map(constantOf)
+function vec(speaker: Speaker, node: NodeOf<'vec'>): void {
+  const values = node.src.map(splatOf)
   if (values.every((value) => value !== undefined)) return sayConstants(speaker, node, values)
   const isFloat = scalarOf(node.dtype) === 'f32'
   return node.src.forEach((each, lane) => {
@@ -42,34 +42,34 @@ function vec(speaker: Speaker, node: Node): void {
   })
 }
 
-function extract(speaker: Speaker, node: Node): void {
-  speaker.say(operand(node, 0))
-  takeLane(speaker, node, Number(node.arg))
+function extract(speaker: Speaker, node: NodeOf<'extract'>): void {
+  speaker.say(node.src[0])
+  takeLane(speaker, node, node.arg)
 }
 
-function takeLane({ f }: Speaker, { dtype }: Node, lane: number): void {
+function takeLane({ f }: Speaker, { dtype }: SomeNode, lane: number): void {
   f.emit(dtype === 'f32' ? 'f32x4.extract_lane' : 'i32x4.extract_lane', lane)
   if (dtype === 'bool') f.i32Const(1).emit('i32.and')
 }
 
-function slice(speaker: Speaker, node: Node): void {
-  const from = Number(node.arg)
-  speaker.say(operand(node, 0))
+function slice(speaker: Speaker, node: NodeOf<'slice'>): void {
+  const from = node.arg
+  speaker.say(node.src[0])
   if (from === 0) return
   splatConst(speaker.f, 0)
   shuffleWords(speaker.f, [from, from + 1, 4, 4])
 }
 
-function join(speaker: Speaker, node: Node): void {
-  speaker.say(operand(node, 0))
-  speaker.say(operand(node, 1))
+function join(speaker: Speaker, node: NodeWith<2>): void {
+  speaker.say(node.src[0])
+  speaker.say(node.src[1])
   shuffleWords(speaker.f, [0, 1, 4, 5])
 }
 
 /** From the first lane to the last, like the language: sums of floats depend on the order. */
-function hsum(speaker: Speaker, node: Node): void {
+function hsum(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
-  const whole = operand(node, 0)
+  const whole = node.src[0]
   speaker.lend('v128', (all) => {
     speaker.say(whole)
     f.localSet(all)
@@ -81,11 +81,10 @@ function hsum(speaker: Speaker, node: Node): void {
   })
 }
 
-function hmax(speaker: Speaker, node: Node): void {
+function hmax(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
-  const whole = operand(node, 0)
-  const name = { f32: 'f32x4.pmax', i32: 'i32x4.max_s', u32: 'i32x4.max_u' } as const
-  const max = name[node.dtype as 'f32' | 'i32' | 'u32']
+  const whole = node.src[0]
+  const max = node.dtype === 'f32' ? 'f32x4.pmax' : node.dtype === 'i32' ? 'i32x4.max_s' : 'i32x4.max_u'
   speaker.lend('v128', (all) => {
     speaker.say(whole)
     f.localSet(all)
@@ -106,7 +105,7 @@ function sayWords(speaker: Speaker, node: Node): void {
 }
 
 /** The result of an op that was computed as a vector. */
-function giveWords({ f }: Speaker, { dtype }: Node): void {
+function giveWords({ f }: Speaker, { dtype }: SomeNode): void {
   if (widthOf(dtype) === 1) f.emit('i32x4.extract_lane', 0)
 }
 
@@ -114,17 +113,17 @@ function giveWords({ f }: Speaker, { dtype }: Node): void {
 const ZERO = 128
 
 /** Four bytes of a vector's lane, each `times` in a 32-bit lane with zeros above. */
-function sayLaneBytes(speaker: Speaker, { src, arg }: Node, times: 1 | 2): void {
-  speaker.say(src[0] as Node)
-  const first = 4 * Number(arg)
+function sayLaneBytes(speaker: Speaker, { src, arg }: NodeOf<'extract'>, times: 1 | 2): void {
+  speaker.say(src[0])
+  const first = 4 * arg
   const places = [0, 1, 2, 3].flatMap((byte) => [first + byte, ZERO, times === 2 ? first + byte : ZERO, ZERO])
   speaker.f.v128Const('i8x16', places).emit('i8x16.swizzle')
 }
 
 /** A value below 2 ** 16 in both halves of its lane. */
 export function sayTwice(speaker: Speaker, node: Node): void {
-  const bytes = node.op === 'bitcast' ? operand(node, 0) : node
-  if (bytes.op === 'unpackU8' && operand(bytes, 0).op === 'extract') return sayLaneBytes(speaker, operand(bytes, 0), 2)
+  const bytes = node.op === 'bitcast' ? node.src[0] : node
+  if (bytes.op === 'unpackU8' && bytes.src[0].op === 'extract') return sayLaneBytes(speaker, bytes.src[0], 2)
   return speaker.lend('v128', (one) => {
     speaker.say(node)
     speaker.f.localTee(one).localGet(one).i32Const(16).emit('i32x4.shl').emit('v128.or')
@@ -134,36 +133,37 @@ export function sayTwice(speaker: Speaker, node: Node): void {
 const unpack8 =
   (signed: boolean): Spelling =>
   (speaker, node) => {
-    if (!signed && operand(node, 0).op === 'extract') return sayLaneBytes(speaker, operand(node, 0), 1)
-    sayWords(speaker, operand(node, 0))
+    const [word] = node.src
+    if (!signed && word.op === 'extract') return sayLaneBytes(speaker, word, 1)
+    sayWords(speaker, word)
     if (signed) speaker.f.emit('i16x8.extend_low_i8x16_s').emit('i32x4.extend_low_i16x8_s')
     else speaker.f.emit('i16x8.extend_low_i8x16_u').emit('i32x4.extend_low_i16x8_u')
   }
 
 const LOW_BYTES = Array.from({ length: 16 }, (_, at) => 4 * (at % 4))
 
-function packI8(speaker: Speaker, node: Node): void {
-  speaker.say(operand(node, 0))
+function packI8(speaker: Speaker, node: NodeWith<1>): void {
+  speaker.say(node.src[0])
   splatConst(speaker.f, 0)
   speaker.f.emit('i8x16.shuffle', LOW_BYTES).emit('i32x4.extract_lane', 0)
 }
 
-function unpackF16(speaker: Speaker, node: Node): void {
-  sayWords(speaker, operand(node, 0))
+function unpackF16(speaker: Speaker, node: NodeWith<1>): void {
+  sayWords(speaker, node.src[0])
   speaker.f.emit('i32x4.extend_low_i16x8_u')
   decodeHalf(speaker, true)
 }
 
-function packF16(speaker: Speaker, node: Node): void {
-  speaker.say(operand(node, 0))
+function packF16(speaker: Speaker, node: NodeWith<1>): void {
+  speaker.say(node.src[0])
   encodeHalf(speaker, true)
   splatConst(speaker.f, 0)
   speaker.f.emit('i16x8.narrow_i32x4_u').emit('i32x4.extract_lane', 0)
 }
 
-function lookup16(speaker: Speaker, node: Node): void {
-  speaker.f.v128Const('i8x16', node.arg as readonly number[])
-  sayWords(speaker, operand(node, 0))
+function lookup16(speaker: Speaker, node: NodeOf<'lookup16'>): void {
+  speaker.f.v128Const('i8x16', node.arg)
+  sayWords(speaker, node.src[0])
   speaker.f.emit('i8x16.swizzle')
   giveWords(speaker, node)
 }
@@ -187,15 +187,15 @@ function sayBytes(speaker: Speaker, local: number, sign: Sign, odd: boolean): vo
 }
 
 const dot =
-  (sign: Sign): Spelling =>
+  (sign: Sign): Spelling<3> =>
   (speaker, node) => {
     const { f } = speaker
     speaker.lend('v128', (a) =>
       speaker.lend('v128', (b) => {
-        sayWords(speaker, operand(node, 2))
-        sayWords(speaker, operand(node, 0))
+        sayWords(speaker, node.src[2])
+        sayWords(speaker, node.src[0])
         f.localSet(a)
-        sayWords(speaker, operand(node, 1))
+        sayWords(speaker, node.src[1])
         f.localSet(b)
         for (const odd of [false, true]) {
           sayBytes(speaker, a, sign, odd)
@@ -208,13 +208,13 @@ const dot =
   }
 
 /** Relaxed SIMD has this very product, signed operand first. Its sum in one step is wrong in some engines (features.ts). */
-const dotU7: Spelling = (speaker, node) => {
+const dotU7: Spelling<3> = (speaker, node) => {
   const { f, features } = speaker
   if (!features.relaxed) return dot('u8')(speaker, node)
-  sayWords(speaker, operand(node, 1))
-  sayWords(speaker, operand(node, 0))
+  sayWords(speaker, node.src[1])
+  sayWords(speaker, node.src[0])
   if (!features.relaxedDot) f.emit('i16x8.relaxed_dot_i8x16_i7x16_s').emit('i32x4.extadd_pairwise_i16x8_s')
-  sayWords(speaker, operand(node, 2))
+  sayWords(speaker, node.src[2])
   f.emit(features.relaxedDot ? 'i32x4.relaxed_dot_i8x16_i7x16_add_s' : 'i32x4.add')
   return giveWords(speaker, node)
 }
@@ -242,4 +242,4 @@ export const vectorSpellings = {
   dotI8: dot('i8'),
   dotU8I8: dot('u8'),
   dotU7I8: dotU7,
-} as const satisfies Partial<Record<OpName, Spelling>>
+} as const satisfies Spellings

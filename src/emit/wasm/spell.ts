@@ -3,31 +3,33 @@
 // are decomposed before emission. Knows no memory and no statements.
 
 import { type DType, scalarOf, widthOf } from '../../base/dtype.ts'
-import type { Node } from '../../ir/node.ts'
+import type { NodeOf, NodeWith, SomeNode } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
+import { splatOf } from '../../ir/pass/constant.ts'
 import type { Target } from '../../ir/target.ts'
-import { type Bare, type Shape, type Speaker, type Spelling, constantOf, operand, refuse, shapeOf, splatConst } from './speaker.ts'
+import { type Bare, type Shape, type Speaker, type Spelling, type Spellings, refuse, shapeOf, splatConst } from './speaker.ts'
 import { vectorSpellings } from './spell-vector.ts'
 
 type ByShape = Partial<Record<Shape, Bare>>
 
 /** Operands in order, then the instruction for their type. */
 const plain =
-  (byShape: ByShape): Spelling =>
-  (speaker, node) => {
-    const name = byShape[shapeOf(operand(node, 0).dtype)]
+  (byShape: ByShape) =>
+  (speaker: Speaker, node: SomeNode): void => {
+    const [first] = node.src
+    const name = first === undefined ? undefined : byShape[shapeOf(first.dtype)]
     if (name === undefined) return refuse(node)
     for (const each of node.src) speaker.say(each)
     return void speaker.f.emit(name)
   }
-const float = (one: Bare, four: Bare): Spelling => plain({ f32: one, f32x: four })
+const float = (one: Bare, four: Bare) => plain({ f32: one, f32x: four })
 /** Instructions that are alike for both signs. */
-const both = (float1: Bare, float4: Bare, int1: Bare, int4: Bare): Spelling =>
+const both = (float1: Bare, float4: Bare, int1: Bare, int4: Bare) =>
   plain({ f32: float1, f32x: float4, i32: int1, u32: int1, i32x: int4, u32x: int4 })
-const bits = (one: Bare, four: Bare): Spelling => plain({ i32: one, u32: one, bool: one, i32x: four, u32x: four, boolx: four })
+const bits = (one: Bare, four: Bare) => plain({ i32: one, u32: one, bool: one, i32x: four, u32x: four, boolx: four })
 
 type Comparison = 'lt' | 'le' | 'gt' | 'ge'
-const order = (name: Comparison): Spelling =>
+const order = (name: Comparison) =>
   plain({
     f32: `f32.${name}`,
     f32x: `f32x4.${name}`,
@@ -38,7 +40,7 @@ const order = (name: Comparison): Spelling =>
   })
 
 /** `b < a ? b : a`, or with the greater: just as the language says it, also for NaN and -0. */
-const extreme = (name: 'min' | 'max'): Spelling => {
+const extreme = (name: 'min' | 'max'): Spelling<2> => {
   const vectors = plain({ f32x: `f32x4.p${name}`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u` })
   const compare: ByShape =
     name === 'min' ? { f32: 'f32.lt', i32: 'i32.lt_s', u32: 'i32.lt_u' } : { f32: 'f32.gt', i32: 'i32.gt_s', u32: 'i32.gt_u' }
@@ -50,9 +52,9 @@ const extreme = (name: 'min' | 'max'): Spelling => {
     const type = shape === 'f32' ? 'f32' : 'i32'
     return speaker.lend(type, (a) =>
       speaker.lend(type, (b) => {
-        speaker.say(operand(node, 0))
+        speaker.say(node.src[0])
         f.localSet(a)
-        speaker.say(operand(node, 1))
+        speaker.say(node.src[1])
         f.localTee(b).localGet(a).localGet(b).localGet(a).emit(better).emit('select')
       }),
     )
@@ -70,22 +72,22 @@ function eachLane(speaker: Speaker, dtype: DType, write: (lane: number) => void)
 }
 
 /** Operations on integers that WASM has for scalars only; `write` finds both operands in locals. */
-function laneByLane(speaker: Speaker, node: Node, write: (a: number, b: number) => void): void {
+function laneByLane(speaker: Speaker, node: NodeWith<2>, write: (a: number, b: number) => void): void {
   const { f } = speaker
   speaker.lend('i32', (a) =>
     speaker.lend('i32', (b) => {
       if (widthOf(node.dtype) === 1) {
-        speaker.say(operand(node, 0))
+        speaker.say(node.src[0])
         f.localSet(a)
-        speaker.say(operand(node, 1))
+        speaker.say(node.src[1])
         f.localSet(b)
         return write(a, b)
       }
       return speaker.lend('v128', (as) =>
         speaker.lend('v128', (bs) => {
-          speaker.say(operand(node, 0))
+          speaker.say(node.src[0])
           f.localSet(as)
-          speaker.say(operand(node, 1))
+          speaker.say(node.src[1])
           f.localSet(bs)
           eachLane(speaker, node.dtype, (lane) => {
             f.localGet(as).emit('i32x4.extract_lane', lane).localSet(a)
@@ -100,13 +102,13 @@ function laneByLane(speaker: Speaker, node: Node, write: (a: number, b: number) 
 
 /** x / 0 is x and x % 0 is 0, which is what a divisor of 1 gives; so it does for MIN / -1, where WASM would trap. */
 const divide =
-  (rest: boolean): Spelling =>
+  (rest: boolean): Spelling<2> =>
   (speaker, node) => {
     if (scalarOf(node.dtype) === 'f32') return float('f32.div', 'f32x4.div')(speaker, node)
     const { f } = speaker
     const signed = scalarOf(node.dtype) === 'i32'
     const name = rest ? (signed ? 'i32.rem_s' : 'i32.rem_u') : signed ? 'i32.div_s' : 'i32.div_u'
-    const divisor = constantOf(operand(node, 1))
+    const divisor = splatOf(node.src[1])
     const safe = divisor !== undefined && divisor !== 0 && (divisor | 0) !== -1
     if (safe && widthOf(node.dtype) === 1) return plain({ i32: name, u32: name })(speaker, node)
     if (safe) return divideBy(speaker, node, divisor, name)
@@ -119,10 +121,10 @@ const divide =
     })
   }
 
-function divideBy(speaker: Speaker, node: Node, divisor: number, name: Bare): void {
+function divideBy(speaker: Speaker, node: NodeWith<2>, divisor: number, name: Bare): void {
   const { f } = speaker
   speaker.lend('v128', (all) => {
-    speaker.say(operand(node, 0))
+    speaker.say(node.src[0])
     f.localSet(all)
     eachLane(speaker, node.dtype, (lane) => f.localGet(all).emit('i32x4.extract_lane', lane).i32Const(divisor).emit(name))
   })
@@ -130,20 +132,20 @@ function divideBy(speaker: Speaker, node: Node, divisor: number, name: Bare): vo
 
 /** WASM shifts all lanes by one count, modulo 32 like the language. */
 const shift =
-  (left: boolean): Spelling =>
+  (left: boolean): Spelling<2> =>
   (speaker, node) => {
     const signed = scalarOf(node.dtype) === 'i32'
     const one = left ? 'i32.shl' : signed ? 'i32.shr_s' : 'i32.shr_u'
     const four = left ? 'i32x4.shl' : signed ? 'i32x4.shr_s' : 'i32x4.shr_u'
     if (widthOf(node.dtype) === 1) return plain({ i32: one, u32: one })(speaker, node)
-    const count = operand(node, 1)
+    const count = node.src[1]
     const { f } = speaker
     if (count.op === 'splat') {
-      speaker.say(operand(node, 0))
-      speaker.say(operand(count, 0))
+      speaker.say(node.src[0])
+      speaker.say(count.src[0])
       return void f.emit(four)
     }
-    const counts = count.op === 'vec' ? count.src.map(constantOf) : []
+    const counts = count.op === 'vec' ? count.src.map(splatOf) : []
     if (counts.length > 0 && counts.every((each) => each !== undefined)) return shiftByConstants(speaker, node, counts, four)
     return laneByLane(speaker, node, (a, b) => {
       f.localGet(a).localGet(b).emit(one)
@@ -153,13 +155,13 @@ const shift =
 /** All lanes by each count that occurs, then the right lanes of each. */
 function shiftByConstants(
   speaker: Speaker,
-  node: Node,
+  node: NodeWith<2>,
   counts: readonly number[],
   name: 'i32x4.shl' | 'i32x4.shr_s' | 'i32x4.shr_u',
 ): void {
   const { f } = speaker
   speaker.lend('v128', (all) => {
-    speaker.say(operand(node, 0))
+    speaker.say(node.src[0])
     f.localSet(all)
     for (const [index, count] of [...new Set(counts)].entries()) {
       f.localGet(all).i32Const(count).emit(name)
@@ -172,64 +174,65 @@ function shiftByConstants(
   })
 }
 
-function negate(speaker: Speaker, node: Node): void {
+function negate(speaker: Speaker, node: NodeWith<1>): void {
   if (shapeOf(node.dtype) === 'i32' || shapeOf(node.dtype) === 'u32') {
     speaker.f.i32Const(0)
-    speaker.say(operand(node, 0))
+    speaker.say(node.src[0])
     speaker.f.emit('i32.sub')
   } else plain({ f32: 'f32.neg', f32x: 'f32x4.neg', i32x: 'i32x4.neg', u32x: 'i32x4.neg' })(speaker, node)
 }
 
-function absolute(speaker: Speaker, node: Node): void {
+function absolute(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
-  if (scalarOf(node.dtype) === 'u32') return speaker.say(operand(node, 0))
+  if (scalarOf(node.dtype) === 'u32') return speaker.say(node.src[0])
   if (node.dtype !== 'i32') return plain({ f32: 'f32.abs', f32x: 'f32x4.abs', i32x: 'i32x4.abs' })(speaker, node)
   return speaker.lend('i32', (value) =>
     speaker.lend('i32', (sign) => {
-      speaker.say(operand(node, 0))
+      speaker.say(node.src[0])
       f.localTee(value).localGet(value).i32Const(31).emit('i32.shr_s').localTee(sign).emit('i32.xor').localGet(sign).emit('i32.sub')
     }),
   )
 }
 
-function not(speaker: Speaker, node: Node): void {
-  speaker.say(operand(node, 0))
+function not(speaker: Speaker, node: NodeWith<1>): void {
+  speaker.say(node.src[0])
   const shape = shapeOf(node.dtype)
   if (shape === 'bool') speaker.f.emit('i32.eqz')
   else if (shape === 'i32' || shape === 'u32') speaker.f.i32Const(-1).emit('i32.xor')
   else speaker.f.emit('v128.not')
 }
 
-function popcount(speaker: Speaker, node: Node): void {
-  speaker.say(operand(node, 0))
+function popcount(speaker: Speaker, node: NodeWith<1>): void {
+  speaker.say(node.src[0])
   if (widthOf(node.dtype) === 1) speaker.f.emit('i32.popcnt')
   else speaker.f.emit('i8x16.popcnt').emit('i16x8.extadd_pairwise_i8x16_u').emit('i32x4.extadd_pairwise_i16x8_u')
 }
 
-function select(speaker: Speaker, node: Node): void {
-  for (const index of [1, 2, 0]) speaker.say(operand(node, index))
+function select(speaker: Speaker, node: NodeWith<3>): void {
+  const [condition, yes, no] = node.src
+  for (const each of [yes, no, condition]) speaker.say(each)
   speaker.f.emit(widthOf(node.dtype) === 1 ? 'select' : 'v128.bitselect')
 }
 
-function fma(speaker: Speaker, node: Node): void {
+function fma(speaker: Speaker, node: NodeWith<3>): void {
   const four = widthOf(node.dtype) > 1
-  speaker.say(operand(node, 0))
-  speaker.say(operand(node, 1))
+  speaker.say(node.src[0])
+  speaker.say(node.src[1])
   if (four && speaker.features.relaxed) {
-    speaker.say(operand(node, 2))
+    speaker.say(node.src[2])
     speaker.f.emit('f32x4.relaxed_madd')
     return
   }
   speaker.f.emit(four ? 'f32x4.mul' : 'f32.mul')
-  speaker.say(operand(node, 2))
+  speaker.say(node.src[2])
   speaker.f.emit(four ? 'f32x4.add' : 'f32.add')
 }
 
-function rsqrt(speaker: Speaker, node: Node): void {
+function rsqrt(speaker: Speaker, node: NodeWith<1>): void {
   const four = widthOf(node.dtype) > 1
   if (four) speaker.f.v128Const('f32x4', [1, 1, 1, 1])
   else speaker.f.f32Const(1)
-  speaker.say(operand(node, 0))
+  speaker.say(node.src[0])
   if (four) speaker.f.emit('f32x4.sqrt').emit('f32x4.div')
   else speaker.f.emit('f32.sqrt').emit('f32.div')
 }
@@ -253,11 +256,11 @@ const casts: Partial<Record<`${Shape}>${Shape}`, readonly Bare[]>> = {
   'bool>f32': ['f32.convert_i32_u'],
 }
 
-function cast(speaker: Speaker, node: Node): void {
+function cast(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
-  const from = shapeOf(operand(node, 0).dtype)
+  const from = shapeOf(node.src[0].dtype)
   const to = shapeOf(node.dtype)
-  speaker.say(operand(node, 0))
+  speaker.say(node.src[0])
   const names = from === to ? [] : casts[`${from}>${to}`]
   if (names !== undefined) for (const name of names) f.emit(name)
   else if (from === 'boolx') {
@@ -272,24 +275,24 @@ function cast(speaker: Speaker, node: Node): void {
   } else refuse(node)
 }
 
-function bitcast(speaker: Speaker, node: Node): void {
-  const from = shapeOf(operand(node, 0).dtype)
+function bitcast(speaker: Speaker, node: NodeWith<1>): void {
+  const from = shapeOf(node.src[0].dtype)
   const to = shapeOf(node.dtype)
-  speaker.say(operand(node, 0))
+  speaker.say(node.src[0])
   if (from === 'f32' && to !== 'f32') speaker.f.emit('i32.reinterpret_f32')
   else if (from !== 'f32' && to === 'f32') speaker.f.emit('f32.reinterpret_i32')
 }
 
-function constant({ f }: Speaker, { dtype, arg }: Node): void {
+function constant({ f }: Speaker, { dtype, arg }: NodeOf<'const'>): void {
   if (dtype === 'f32') f.f32Const(Number(arg))
   else f.i32Const(Number(arg))
 }
 
 /** A table is padded to a power of two, so that an index too large cannot leave it. */
-function table(speaker: Speaker, node: Node): void {
+function table(speaker: Speaker, node: NodeOf<'table'>): void {
   const { f } = speaker
   const offset = speaker.table(node)
-  speaker.say(operand(node, 0))
+  speaker.say(node.src[0])
   f.i32Const(tableLength(node) - 1)
     .emit('i32.and')
     .i32Const(2)
@@ -299,9 +302,8 @@ function table(speaker: Speaker, node: Node): void {
   else f.emit('i32.load', { offset })
 }
 
-export function tableLength({ arg }: Node): number {
-  const { length } = arg as readonly number[]
-  return 2 ** Math.ceil(Math.log2(Math.max(1, length)))
+export function tableLength({ arg }: NodeOf<'table'>): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(1, arg.length)))
 }
 
 /** Every pure op that WebAssembly can say itself, but leaves that need the emitter's own tables. */
@@ -341,13 +343,14 @@ export const spellings = {
   cast,
   bitcast,
   ...vectorSpellings,
-} as const satisfies Partial<Record<OpName, Spelling>>
+} as const satisfies Spellings
 
 /** Ops that the emitter itself says: leaves, memory, variables. */
 const OWN = ['index', 'uniform', 'local', 'load', 'atomic', 'get'] as const satisfies readonly OpName[]
 
 export const wasmTarget: Target = {
   name: 'wasm',
+  // the keys of a table of spellings are names of ops
   spells: new Set<OpName>([...(Object.keys(spellings) as OpName[]), ...OWN]),
   lanes: false,
   subgroup: 0,

@@ -2,27 +2,29 @@
 // in the outermost place where its operands exist (before the dispatch, before the workgroup, before a loop), unless it can
 // fail: then where it is used. Effects run exactly where they stand.
 
-import type { DType } from '../../base/dtype.ts'
+import { type DType, isTile, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import { type Kernel, isShared } from '../kernel.ts'
-import type { Node } from '../node.ts'
+import { roundHalf } from '../../base/half.ts'
+import { type Kernel, isReadOnly, isShared } from '../kernel.ts'
+import { type Node, type NodeOf, blocksOf } from '../node.ts'
 import { type IndexName, opRecord } from '../op.ts'
+import { AXES, indexRecord } from '../op/position.ts'
 import { type Exit, branch, count, leave, repeat, sequence } from './control.ts'
-import { elementwise } from './elementwise.ts'
-import { roundHalf } from './half.ts'
+import { canFail, elementwise } from './elementwise.ts'
+import { copyLanes } from './loop.ts'
 import { Memory, atomic, load, store } from './memory.ts'
 import { Clock, Shadow } from './shadow.ts'
-import { type Cells, State, type Step } from './state.ts'
-import { subgroupStep, tileStep } from './subgroup.ts'
-import { canFail, vectorStep } from './vector.ts'
+import { type Cells, State, type Action } from './state.ts'
+import { subgroupAction, tileFill, tileLoad, tileMma, tileStore } from './subgroup.ts'
+import { vectorStep } from './vector.ts'
 
 export interface Program {
   readonly state: State
   readonly clock: Clock
   readonly memories: ReadonlyMap<string, Memory>
   /** what depends on the uniforms and the grid only */
-  readonly prepare: Step
-  readonly run: Step
+  readonly prepare: Action
+  readonly run: Action
 }
 
 /** A value known from some place on: in which scope, in which registers. */
@@ -31,7 +33,9 @@ interface Known {
   readonly depth: number
 }
 interface Scope {
-  readonly steps: Step[]
+  /** how many scopes are around it */
+  readonly depth: number
+  readonly steps: Action[]
   readonly exits: Set<number>
   readonly known: Node[]
 }
@@ -64,7 +68,7 @@ class Compiler {
       if ('kind' in memory && memory.kind === 'uniform') continue
       const { name, storage } = memory
       // Nobody writes a buffer that is only read, so nothing can race with its readers.
-      const watched = check && (isShared(memory) || memory.role !== 'read')
+      const watched = check && !isReadOnly(memory)
       const made = new Memory(name, storage, watched ? new Shadow(this.#state, this.#clock, name, isShared(memory)) : undefined)
       if (isShared(memory)) made.allocate(memory.length)
       this.#memories.set(name, made)
@@ -72,77 +76,83 @@ class Compiler {
   }
 
   compile(): Program {
-    this.#open()
-    this.#open()
-    const run = this.#block(this.#kernel.body, undefined, WORKGROUP)
-    const prepare = this.#close(undefined)
+    const outer = this.#open()
+    const body = this.#open()
+    const run = this.#block(this.#kernel.body, undefined, body)
+    const prepare = this.#close(outer, undefined)
     return { state: this.#state, clock: this.#clock, memories: this.#memories, prepare, run }
   }
 
-  #open(): number {
-    this.#scopes.push({ steps: [], exits: new Set(), known: [] })
-    return this.#scopes.length - 1
+  #open(): Scope {
+    const scope: Scope = { depth: this.#scopes.length, steps: [], exits: new Set(), known: [] }
+    this.#scopes.push(scope)
+    return scope
   }
 
-  #close(exit: Exit | undefined): Step {
-    const { steps, exits, known } = this.#scopes.pop()!
+  /** Ends the innermost scope. */
+  #close({ steps, exits, known }: Scope, exit: Exit | undefined): Action {
+    this.#scopes.pop()
     for (const node of known) this.#known.delete(node)
     return sequence(steps, exits, exit, this.#state)
   }
 
-  get #depth(): number {
-    return this.#scopes.length - 1
-  }
-  #emit(step: Step, depth = this.#depth): void {
-    this.#scopes[depth]!.steps.push(step)
+  /** An open scope, by default the innermost. */
+  #scope(depth = this.#scopes.length - 1): Scope {
+    const scope = this.#scopes[depth]
+    if (scope === undefined) throw new RangeError(`${this.#scopes.length} scopes are open, none at depth ${depth}`)
+    return scope
   }
 
-  /** `depth` is given for a scope that is open already. */
-  #block(block: Node, exit: Exit | undefined, depth = this.#open()): Step {
+  #emit(step: Action): void {
+    this.#scope().steps.push(step)
+  }
+
+  #block(block: Node, exit: Exit | undefined, scope = this.#open()): Action {
     for (const node of block.src) {
       this.#fresh = new Map()
       this.#statement(node, exit)
-      if (exit !== undefined && mayLeave(node)) this.#scopes[depth]!.exits.add(this.#scopes[depth]!.steps.length - 1)
+      if (exit !== undefined && mayLeave(node)) scope.exits.add(scope.steps.length - 1)
     }
-    return this.#close(exit)
+    return this.#close(scope, exit)
   }
 
   #statement(node: Node, exit: Exit | undefined): void {
     const state = this.#state
-    const operands = node.src.filter(({ op }) => op !== 'block')
-    const src = operands.map((operand) => this.#value(operand).cells)
-    const [a, b] = src
+    const cells = (operand: Node): Cells => this.#value(operand).cells
     switch (node.op) {
       case 'let':
-        return void this.#locals.set((node.arg as { id: number }).id, this.#value(node.src[0]!))
+        return void this.#locals.set(node.arg.id, this.#value(node.src[0]))
       case 'var': {
-        const cells = state.register(node.src[0]!.dtype)
-        this.#variables.set((node.arg as { id: number }).id, cells)
-        return this.#emit(() => cells.set(a!))
+        const [variable, value] = [state.register(node.src[0].dtype), cells(node.src[0])]
+        this.#variables.set(node.arg.id, variable)
+        return this.#emit(() => variable.set(value))
       }
       case 'set':
-        return this.#emit(assign(this.#variables.get(node.arg as number)!, a!, node.src[0]!.dtype, state))
-      case 'store':
-        return this.#emit(store(node, a!, b!, this.#memory(node), state, this.#clock))
-      case 'tileStore':
-        return this.#emit(tileStep(node, a!, src, this.#memory(node), state, this.#clock))
+        return this.#emit(assign(this.#variable(node.arg), cells(node.src[0]), node.src[0].dtype, state))
+      case 'store': {
+        const [index, value] = node.src
+        return this.#emit(store(node, cells(index), cells(value), this.#memory(node.arg.mem), state, this.#clock))
+      }
+      case 'tileStore': {
+        const [index, row, tile] = node.src
+        const memory = this.#memory(node.arg.mem)
+        return this.#emit(tileStore(node, cells(index), cells(row), cells(tile), memory, state, this.#clock))
+      }
       case 'if': {
-        const then = this.#block(node.src[1]!, exit)
-        const otherwise = node.src[2] === undefined ? undefined : this.#block(node.src[2], exit)
-        return this.#emit(branch(a!, then, otherwise, state))
+        const [condition, then, otherwise] = node.src
+        const test = cells(condition)
+        const yes = this.#block(then, exit)
+        return this.#emit(branch(test, yes, otherwise === undefined ? undefined : this.#block(otherwise, exit), state))
       }
-      case 'for': {
-        const variable = new Uint32Array(state.lanes)
-        const depth = this.#open()
-        this.#locals.set((node.arg as { id: number }).id, { cells: variable, depth })
-        return this.#emit(count(variable, src, this.#block(node.src[3]!, undefined, depth), state))
-      }
+      case 'for':
+        return this.#for(node)
       case 'loop': {
         const inner: Exit = { left: new Uint8Array(state.lanes), count: 0 }
-        return this.#emit(repeat(this.#block(node.src[0]!, inner), inner, state))
+        return this.#emit(repeat(this.#block(node.src[0], inner), inner, state))
       }
       case 'breakIf':
-        return this.#emit(leave(a!, exit!))
+        if (exit === undefined) throw new IngotError('bad-kernel', 'breakIf outside of a loop', { op: this.#kernel.name })
+        return this.#emit(leave(cells(node.src[0]), exit))
       case 'barrier':
         return this.#emit(this.#barrier(node.arg === 'workgroup'))
       default:
@@ -150,7 +160,16 @@ class Compiler {
     }
   }
 
-  #barrier(workgroup: boolean): Step {
+  #for({ src: [from, to, step, body], arg }: NodeOf<'for'>): void {
+    const [first, end, by] = [this.#value(from).cells, this.#value(to).cells, this.#value(step).cells]
+    const variable = new Uint32Array(this.#state.lanes)
+    const scope = this.#open()
+    this.#locals.set(arg.id, { cells: variable, depth: scope.depth })
+    const round = this.#block(body, undefined, scope)
+    this.#emit(count(variable, first, end, by, round, this.#state))
+  }
+
+  #barrier(workgroup: boolean): Action {
     const state = this.#state
     const clock = this.#clock
     if (!workgroup) {
@@ -171,33 +190,36 @@ class Compiler {
     }
   }
 
-  #memory(node: Node): Memory {
-    const { mem } = node.arg as { mem: string }
+  #memory(mem: string): Memory {
     const memory = this.#memories.get(mem)
     if (memory === undefined) throw new IngotError('bad-kernel', 'no such memory', { op: this.#kernel.name, got: mem })
     return memory
   }
 
+  #variable(id: number): Cells {
+    const cells = this.#variables.get(id)
+    if (cells === undefined) throw new IngotError('bad-kernel', 'no such variable', { op: this.#kernel.name, got: id })
+    return cells
+  }
+
   /** The registers of an expression, with the steps that fill them put in place. */
   #value(node: Node): Known {
-    const ready = node.op === 'local' ? this.#locals.get(node.arg as number) : (this.#known.get(node) ?? this.#fresh.get(node))
+    const ready = node.op === 'local' ? this.#locals.get(node.arg) : (this.#known.get(node) ?? this.#fresh.get(node))
     if (ready !== undefined) return ready
     const src = node.src.map((operand) => this.#value(operand))
     const impure = this.#isImpure(node)
-    const depth = impure || canFail(node) ? this.#depth : src.reduce((deepest, one) => Math.max(deepest, one.depth), leafDepth(node))
-    const known = {
-      cells: this.#compute(
-        node,
-        src.map(({ cells }) => cells),
-        depth,
-      ),
-      depth,
-    }
+    const scope = this.#scope(impure || canFail(node) ? undefined : Math.max(leafDepth(node), ...src.map(({ depth }) => depth)))
+    const cells = this.#compute(
+      node,
+      src.map((each) => each.cells),
+      scope,
+    )
+    const known = { cells, depth: scope.depth }
     if (impure) {
       this.#fresh.set(node, known)
     } else {
       this.#known.set(node, known)
-      this.#scopes[depth]!.known.push(node)
+      scope.known.push(node)
     }
     return known
   }
@@ -212,58 +234,55 @@ class Compiler {
     return impure
   }
 
-  #compute(node: Node, src: readonly Cells[], depth: number): Cells {
+  #compute(node: Node, src: readonly Cells[], scope: Scope): Cells {
     const state = this.#state
-    if (node.op === 'bitcast') return reinterpret(src[0]!, state.register(node.dtype))
+    const [first] = src
+    if (node.op === 'bitcast' && first !== undefined) return reinterpret(first, state.register(node.dtype))
     const out = state.register(node.dtype)
-    const leaf = this.#leaf(node, out)
-    const step = leaf ?? vectorStep(node, out, src, state) ?? elementwise(node, out, src) ?? this.#effect(node, out, src)
-    this.#emit(step, depth)
+    const step = this.#leaf(node, out) ?? vectorStep(node, out, src) ?? elementwise(node, out, src, state) ?? this.#effect(node, out, src)
+    if (step !== NOTHING) scope.steps.push(step)
     return out
   }
 
-  #leaf(node: Node, out: Cells): Step | undefined {
+  #leaf(node: Node, out: Cells): Action | undefined {
     const state = this.#state
     switch (node.op) {
       case 'const': {
         const value = Number(node.arg)
         out.fill(node.dtype === 'f16' ? roundHalf(value) : value)
-        return () => undefined
+        return NOTHING
       }
       case 'uniform':
         return () => {
-          out.fill(state.uniforms.get(node.arg as string)!)
+          out.fill(state.uniforms.get(node.arg) ?? NaN) // every uniform has a value: interpret.ts sees to it
         }
       case 'index':
-        return position(node.arg as IndexName, out, state)
+        return position(node.arg, out, state)
       default:
         return undefined
     }
   }
 
-  #effect(node: Node, out: Cells, src: readonly Cells[]): Step {
+  #effect(node: Node, out: Cells, src: readonly Cells[]): Action {
     const state = this.#state
+    const [a = out, b = out, c = out] = src // the verifier has counted the operands
     switch (node.op) {
       case 'load':
-        return load(node, out, src[0]!, this.#memory(node), state)
+        return load(node, out, a, this.#memory(node.arg.mem), state)
       case 'atomic':
-        return atomic(node, out, src, this.#memory(node), state)
+        return atomic(node, out, a, b, this.#memory(node.arg.mem), state)
       case 'get': {
-        const cells = this.#variables.get(node.arg as number)
-        if (cells === undefined)
-          throw new IngotError('bad-kernel', 'no such variable', {
-            op: this.#kernel.name,
-            got: node.arg,
-          })
+        const cells = this.#variable(node.arg)
         return () => out.set(cells)
       }
       case 'tileLoad':
-        return tileStep(node, out, src, this.#memory(node), state, this.#clock)
+        return tileLoad(node, out, a, b, this.#memory(node.arg.mem), state)
       case 'tileFill':
+        return tileFill(out, a, state)
       case 'tileMma':
-        return tileStep(node, out, src, undefined, state, this.#clock)
+        return tileMma(out, a, b, c, state)
       default: {
-        const step = subgroupStep(node, out, src, state)
+        const step = subgroupAction(node, out, src, state)
         if (step === undefined) throw new IngotError('bad-kernel', `${node.op} is no value`, { op: this.#kernel.name })
         return step
       }
@@ -271,36 +290,47 @@ class Compiler {
   }
 }
 
+const NOTHING: Action = () => undefined
+
 /** True if running the statement can make lanes leave the loop it stands in. */
 function mayLeave(node: Node): boolean {
-  return node.op === 'breakIf' || (node.op === 'if' && node.src.some((block) => block.op === 'block' && block.src.some(mayLeave)))
+  return node.op === 'breakIf' || (opRecord(node.op).blocks === 'branches' && blocksOf(node).some(({ src }) => src.some(mayLeave)))
 }
 
-function leafDepth({ op, arg }: Node): number {
-  return op === 'index' && String(arg).startsWith('workgroup.') ? WORKGROUP : DISPATCH
+/** Where the value of a leaf is known: that of the grid and of uniforms before the first workgroup. */
+function leafDepth(node: Node): number {
+  return node.op === 'index' && indexRecord(node.arg).of === 'workgroup' ? WORKGROUP : DISPATCH
 }
 
-function position(name: IndexName, out: Cells, state: State): Step {
-  const [x, y] = state.kernel.workgroup
-  const axis = 'xyz'.indexOf(name.slice(-1))
-  if (name.startsWith('workgroup.'))
+function position(name: IndexName, out: Cells, state: State): Action {
+  const { of, axis = 'x' } = indexRecord(name)
+  if (of === 'workgroup' || of === 'grid') {
+    const at = AXES.indexOf(axis)
     return () => {
-      out.fill(state.workgroup[axis]!)
+      out.fill(state[of][at] ?? 0)
     }
-  if (name.startsWith('grid.'))
-    return () => {
-      out.fill(state.grid[axis]!)
-    }
-  const of: Partial<Record<IndexName, (lane: number) => number>> = {
-    'lane.x': (lane) => lane % x,
-    'lane.y': (lane) => Math.floor(lane / x) % y,
-    'lane.z': (lane) => Math.floor(lane / (x * y)),
-    lane: (lane) => lane,
-    subgroup: (lane) => Math.floor(lane / state.subgroup),
-    sublane: (lane) => lane % state.subgroup,
   }
-  for (let lane = 0; lane < out.length; lane++) out[lane] = of[name]!(lane)
-  return () => undefined
+  for (let lane = 0; lane < out.length; lane++) out[lane] = numberOf(name, lane, state)
+  return NOTHING
+}
+
+/** What the lane with this number in its workgroup finds as an index. */
+function numberOf(name: IndexName, lane: number, { kernel, subgroup }: State): number {
+  const [x, y] = kernel.workgroup
+  switch (name) {
+    case 'lane.x':
+      return lane % x
+    case 'lane.y':
+      return Math.floor(lane / x) % y
+    case 'lane.z':
+      return Math.floor(lane / (x * y))
+    case 'subgroup':
+      return Math.floor(lane / subgroup)
+    case 'sublane':
+      return lane % subgroup
+    default:
+      return lane
+  }
 }
 
 /** The same bytes seen as another type: no step needed, since a register changes only where its value is computed anew. */
@@ -309,20 +339,12 @@ function reinterpret(cells: Cells, like: Cells): Cells {
   return like instanceof Int32Array ? new Int32Array(cells.buffer) : new Uint32Array(cells.buffer)
 }
 
-function assign(variable: Cells, value: Cells, dtype: DType, state: State): Step {
-  const width = variable.length / state.lanes
-  const isTile = dtype.endsWith('t')
+/** Sets a variable for the lanes that are there. */
+function assign(variable: Cells, value: Cells, dtype: DType, state: State): Action {
+  if (!isTile(dtype)) return copyLanes(variable, value, widthOf(dtype))
   return (mask) => {
-    if (mask.count === state.lanes) return void variable.set(value)
-    if (isTile) {
-      const active = state.wholeSubgroups(mask, 'set of a tile')
-      for (let cell = 0; cell < variable.length; cell++) if (active[cell >> 6] !== 0) variable[cell] = value[cell]!
-      return undefined
+    for (const [group, count] of state.wholeSubgroups(mask, 'set of a tile').entries()) {
+      if (count !== 0) variable.set(value.subarray(64 * group, 64 * group + 64), 64 * group)
     }
-    for (let at = 0; at < mask.count; at++) {
-      const first = mask.lanes[at]! * width
-      for (let e = 0; e < width; e++) variable[first + e] = value[first + e]!
-    }
-    return undefined
   }
 }

@@ -1,7 +1,8 @@
 // Control flow of a workgroup in lockstep: a branch runs for the lanes that take it, a loop until no lane wants another
 // turn. Where all active lanes agree, the mask is passed on as it is.
+/* oxlint-disable typescript/no-non-null-assertion -- a mask's lanes are counted by `count`, and every register has a cell per lane */
 
-import type { Cells, Mask, State, Step } from './state.ts'
+import type { Cells, Mask, State, Action } from './state.ts'
 
 /** Turns of a loop after which it is taken to be endless. */
 const ENDLESS = 2 ** 28
@@ -13,12 +14,12 @@ export interface Exit {
 }
 
 /** Steps in order. Those at `exits` may leave the loop: what follows runs for the lanes that stay. */
-export function sequence(steps: readonly Step[], exits: ReadonlySet<number>, exit: Exit | undefined, state: State): Step {
+export function sequence(steps: readonly Action[], exits: ReadonlySet<number>, exit: Exit | undefined, state: State): Action {
   const [only] = steps
   if (exits.size === 0 || exit === undefined) {
     if (only !== undefined && steps.length === 1) return only
     return (mask) => {
-      for (let at = 0; at < steps.length; at++) steps[at]!(mask)
+      for (let at = 0; at < steps.length; at++) steps[at]!(mask) // twice as quick as for-of here, and all steps run through it
     }
   }
   const staying = state.mask()
@@ -45,7 +46,7 @@ function keep(from: Mask, to: Mask, marked: Uint8Array): void {
   to.count = count
 }
 
-export function branch(condition: Cells, then: Step, otherwise: Step | undefined, state: State): Step {
+export function branch(condition: Cells, then: Action, otherwise: Action | undefined, state: State): Action {
   const yes = state.mask()
   const no = state.mask()
   return (mask) => {
@@ -63,7 +64,7 @@ export function branch(condition: Cells, then: Step, otherwise: Step | undefined
   }
 }
 
-export function repeat(body: Step, exit: Exit, state: State): Step {
+export function repeat(body: Action, exit: Exit, state: State): Action {
   const alive = state.mask()
   return (mask) => {
     exit.left.fill(0)
@@ -80,7 +81,7 @@ export function repeat(body: Step, exit: Exit, state: State): Step {
   }
 }
 
-export function leave(condition: Cells, exit: Exit): Step {
+export function leave(condition: Cells, exit: Exit): Action {
   return ({ lanes, count }) => {
     for (let at = 0; at < count; at++) {
       const lane = lanes[at]!
@@ -92,7 +93,7 @@ export function leave(condition: Cells, exit: Exit): Step {
 }
 
 /** `for`: bounds are read once, on entry; the variable never passes 2^32. */
-export function count(variable: Uint32Array, [from, to, step]: readonly Cells[], body: Step, state: State): Step {
+export function count(variable: Uint32Array, from: Cells, to: Cells, step: Cells, body: Action, state: State): Action {
   const alive = state.mask()
   return (mask) => {
     const { lanes } = mask
@@ -100,25 +101,25 @@ export function count(variable: Uint32Array, [from, to, step]: readonly Cells[],
     let same = true
     for (let at = 0; at < mask.count; at++) {
       const lane = lanes[at]!
-      if (step![lane] === 0) state.fault('bad-kernel', 'a for with step 0 does not end', lane)
-      same &&= from![lane] === from![head] && to![lane] === to![head] && step![lane] === step![head]
+      if (step[lane] === 0) state.fault('bad-kernel', 'a for with step 0 does not end', lane)
+      same &&= from[lane] === from[head] && to[lane] === to[head] && step[lane] === step[head]
     }
     if (same) {
-      const end = to![head]!
-      const by = step![head]!
-      for (let i = from![head]!; i < end; i += by) {
+      const end = to[head]!
+      const by = step[head]!
+      for (let i = from[head]!; i < end; i += by) {
         variable.fill(i)
         body(mask)
       }
       return
     }
-    variable.set(from as Uint32Array)
-    for (let left = within(variable, to!, mask, alive); left > 0; left = within(variable, to!, alive, alive)) {
+    variable.set(from)
+    for (let left = within(variable, to, mask, alive); left > 0; left = within(variable, to, alive, alive)) {
       body(alive)
       for (let at = 0; at < left; at++) {
         const lane = alive.lanes[at]!
         // Past 2^32 is past every end; keeping the end says the same in 32 bits.
-        variable[lane] = Math.min(variable[lane]! + step![lane]!, to![lane]!)
+        variable[lane] = Math.min(variable[lane]! + step[lane]!, to[lane]!)
       }
     }
   }

@@ -1,28 +1,35 @@
 // Loads, stores and atomics of all active lanes. Every access is checked for range; races are the shadow's part. First all
 // lanes' places are found, then the elements are moved by a loop for the kind of array.
+/* oxlint-disable typescript/no-non-null-assertion -- lanes are those of the mask, and every place has passed `locate` or its like */
 
 import { displacement } from '../displacement.ts'
-import { type Storage, storageBytes, storageScalar, widthOf } from '../../base/dtype.ts'
+import { type Narrow, type Scalar, type Storage, storageBytes, storageScalar, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import type { Node } from '../node.ts'
-import type { AtomicKind } from '../op.ts'
-import { HALVES } from './half-table.ts'
-import { encodeHalf } from './half.ts'
+import type { NodeOf } from '../node.ts'
+import { opRecord } from '../op.ts'
+import type { Meaning } from '../op/meaning.ts'
+import { HALVES } from '../../base/half-table.ts'
+import { encodeHalf } from '../../base/half.ts'
 import type { Clock, Shadow } from './shadow.ts'
-import type { Cells, Mask, State, Step } from './state.ts'
+import type { Cells, Mask, State, Action } from './state.ts'
 
 type Stored = Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array
 
-const ARRAYS = {
-  f32: Float32Array,
-  i32: Int32Array,
-  u32: Uint32Array,
-  f16: Uint16Array,
-  i16: Int16Array,
-  u16: Uint16Array,
-  i8: Int8Array,
-  u8: Uint8Array,
-} as const
+/** Bytes seen as elements. */
+type View = (buffer: ArrayBufferLike, offset: number, count: number) => Stored
+const bytes: View = (buffer, offset, count) => new Uint8Array(buffer, offset, count)
+const words16: View = (buffer, offset, count) => new Uint16Array(buffer, offset, count)
+const VIEWS = {
+  f32: (buffer, offset, count) => new Float32Array(buffer, offset, count),
+  i32: (buffer, offset, count) => new Int32Array(buffer, offset, count),
+  u32: (buffer, offset, count) => new Uint32Array(buffer, offset, count),
+  f16: words16,
+  i16: (buffer, offset, count) => new Int16Array(buffer, offset, count),
+  u16: words16,
+  i8: (buffer, offset, count) => new Int8Array(buffer, offset, count),
+  u8: bytes,
+  bool: bytes,
+} as const satisfies Record<Scalar | Narrow, View>
 
 /** A buffer parameter or a shared array. The bytes of a buffer change with every dispatch. */
 export class Memory {
@@ -48,7 +55,7 @@ export class Memory {
   }
 
   #view(buffer: ArrayBufferLike, offset: number, count: number): Stored {
-    return new ARRAYS[storageScalar(this.storage) as keyof typeof ARRAYS](buffer as ArrayBuffer, offset, count)
+    return VIEWS[storageScalar(this.storage)](buffer, offset, count)
   }
 
   allocate(length: number): void {
@@ -109,11 +116,11 @@ function wrapped({ name }: Memory, element: number, plus: number, lane: number, 
   })
 }
 
-export function load(node: Node, out: Cells, index: Cells, memory: Memory, state: State): Step {
-  const { width: count = 1 } = node.arg as { width?: number }
+export function load({ src, arg }: NodeOf<'load'>, out: Cells, index: Cells, memory: Memory, state: State): Action {
+  const count = arg.width ?? 1
   const width = count * memory.width
   const places = new Int32Array(state.lanes)
-  const least = displacement(node.src[0] as Node)?.plus ?? 0
+  const least = displacement(src[0])?.plus ?? 0
   const { shadow } = memory
   const move = memory.half ? moveHalves : out instanceof Float32Array ? moveFloats : moveIntegers
   return (mask) => {
@@ -153,11 +160,11 @@ const moveHalves: Move = (out, cells, places, width, { lanes, count }) => {
   }
 }
 
-export function store(node: Node, index: Cells, value: Cells, memory: Memory, state: State, clock: Clock): Step {
-  const { width: count = 1 } = node.arg as { width?: number }
+export function store({ src, arg }: NodeOf<'store'>, index: Cells, value: Cells, memory: Memory, state: State, clock: Clock): Action {
+  const count = arg.width ?? 1
   const width = count * memory.width
   const places = new Int32Array(state.lanes)
-  const least = displacement(node.src[0] as Node)?.plus ?? 0
+  const least = displacement(src[0])?.plus ?? 0
   const { shadow, half } = memory
   return (mask) => {
     locate(memory, index, least, count, places, mask, state)
@@ -197,29 +204,26 @@ function agree(index: Cells, value: Cells, count: number, memory: Memory, { lane
   }
 }
 
-const ATOMIC = {
-  add: (a, b) => a + b,
-  min: Math.min,
-  max: Math.max,
-  and: (a, b) => a & b,
-  or: (a, b) => a | b,
-  xor: (a, b) => a ^ b,
-  exchange: (_, b) => b,
-} as const satisfies Record<AtomicKind, (a: number, b: number) => number>
+/** What an atomic leaves in memory: what the op of its name makes of the old value and the operand. */
+function meaningOf({ arg: { kind }, src: [, { dtype }] }: NodeOf<'atomic'>): Meaning {
+  const scalar = dtype === 'i32' ? 'i32' : 'u32'
+  const js = kind === 'exchange' ? undefined : opRecord(kind).js
+  return js === undefined ? (_old, value) => value : js(scalar, scalar, null)
+}
 
 /** One lane after the other, in order of their numbers. */
-export function atomic(node: Node, out: Cells, [index, value]: readonly Cells[], memory: Memory, state: State): Step {
-  const meaning: (a: number, b: number) => number = ATOMIC[(node.arg as { kind: AtomicKind }).kind]
+export function atomic(node: NodeOf<'atomic'>, out: Cells, index: Cells, value: Cells, memory: Memory, state: State): Action {
+  const meaning = meaningOf(node)
   return ({ lanes, count }) => {
     const { cells, length, shadow } = memory
     for (let at = 0; at < count; at++) {
       const lane = lanes[at]!
-      const element = index![lane]!
+      const element = index[lane]!
       if (element >= length) outOfRange(memory, element, 1, lane, state)
       shadow?.read(element, lane)
       const old = cells[element]!
       out[lane] = old
-      cells[element] = meaning(old, value![lane]!)
+      cells[element] = meaning(old, value[lane]!, 0)
     }
   }
 }

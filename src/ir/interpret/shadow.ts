@@ -4,6 +4,7 @@
 //
 // Kept per element: the last write (lane, time), and the reads since (one lane, several of one subgroup, or several). That is
 // enough: an older access is either ordered before the one kept, or was in conflict with it and has been reported.
+/* oxlint-disable typescript/no-non-null-assertion -- memory.ts checks the range of every access before it is recorded here */
 
 import type { State } from './state.ts'
 

@@ -3,6 +3,7 @@
 //
 // A register of a vector holds its elements lane by lane: element e of lane l is at l * width + e. A tile belongs to a
 // subgroup and holds 64 numbers, row by row, at 64 * subgroup.
+/* oxlint-disable typescript/no-non-null-assertion -- lanes and subgroups are counted from 0 by the arrays that hold them */
 
 import { type DType, isTile, scalarOf, widthOf } from '../../base/dtype.ts'
 import { type ErrorCode, IngotError } from '../../base/error.ts'
@@ -10,7 +11,7 @@ import { type Kernel, lanesOf } from '../kernel.ts'
 
 export type Cells = Float32Array | Int32Array | Uint32Array | Uint8Array
 /** One thing to do for the active lanes. Pure steps compute all lanes and ignore the mask. */
-export type Step = (mask: Mask) => void
+export type Action = (mask: Mask) => void
 
 /** The lanes that take part, in order. */
 export interface Mask {

@@ -2,8 +2,8 @@
 // Floats keep -0 and NaN, so most rules are for integers only.
 
 import { type DType, isFloat, isInteger, scalarOf } from '../../base/dtype.ts'
-import type { Node } from '../node.ts'
-import type { OpName } from '../op.ts'
+import type { Node, NodeOf } from '../node.ts'
+import { type OpName, opRecord } from '../op.ts'
 import { type Making, splatOf } from './constant.ts'
 
 interface Case {
@@ -17,7 +17,6 @@ interface Case {
 }
 type Rule = (it: Case) => Node | undefined
 
-const COMMUTATIVE: ReadonlySet<OpName> = new Set(['add', 'mul', 'and', 'or', 'xor'])
 const ALL_ONES = 0xffffffff
 
 const MERGE = {
@@ -27,20 +26,27 @@ const MERGE = {
   or: (a: number, b: number) => a | b,
 }
 
+/** The parts of `x op constant`, where a node has that form. */
+function partsOf(node: Node, op: OpName): { readonly x: Node; readonly by: number } | undefined {
+  const [x, second] = node.src
+  const by = node.op === op && second !== undefined ? splatOf(second) : undefined
+  return x === undefined || by === undefined ? undefined : { x, by }
+}
+
 /** (x op c1) op c2 -> x op (c1 op c2) for ops of integers that may be regrouped. */
 const regroup =
-  (op: OpName, inner: keyof typeof MERGE = 'add'): Rule =>
+  (op: keyof typeof MERGE): Rule =>
   ({ make, constant, a, right }) => {
-    const first = a.op === op ? splatOf(a.src[1] as Node) : undefined
-    if (first === undefined || right === undefined) return undefined
-    return make(op, a.src[0] as Node, constant(MERGE[inner](first, right)))
+    const inner = partsOf(a, op)
+    return inner === undefined || right === undefined ? undefined : make(op, inner.x, constant(MERGE[op](inner.by, right)))
   }
 /** Two shifts one way are one, if together they are below 32. */
 const regroupShift =
   (op: 'shl' | 'shr'): Rule =>
   ({ make, constant, a, right = 0 }) => {
-    const first = a.op === op ? (splatOf(a.src[1] as Node) ?? 0) : 0
-    return first > 0 && right > 0 && first + right < 32 ? make(op, a.src[0] as Node, constant(first + right)) : undefined
+    const inner = partsOf(a, op)
+    const isOne = inner !== undefined && inner.by > 0 && right > 0 && inner.by + right < 32
+    return isOne ? make(op, inner.x, constant(inner.by + right)) : undefined
   }
 const first =
   (...rules: readonly Rule[]): Rule =>
@@ -68,7 +74,7 @@ const ifSame =
 const INTEGER: Partial<Record<OpName, Rule>> = {
   add: first(unit(0), regroup('add')),
   sub: first(unit(0), ifSame(0), regroupSub),
-  mul: first(unit(1), absorbing(0), regroup('mul', 'mul')),
+  mul: first(unit(1), absorbing(0), regroup('mul')),
   div: first(unit(1), ({ make, constant, dtype, a, right }) =>
     scalarOf(dtype) === 'u32' && isPowerOfTwo(right) ? make('shr', a, constant(Math.log2(right))) : undefined,
   ),
@@ -83,14 +89,14 @@ const INTEGER: Partial<Record<OpName, Rule>> = {
     absorbing(0),
     idempotent,
     isAllOnes(({ a }) => a),
-    regroup('and', 'and'),
+    regroup('and'),
     ({ constant, a, right }) => lowBits(constant, a, right),
   ),
   or: first(
     unit(0),
     idempotent,
     isAllOnes(({ b }) => b),
-    regroup('or', 'or'),
+    regroup('or'),
   ),
   xor: first(unit(0), ifSame(0)),
   shl: first(unit(0), regroupShift('shl')),
@@ -112,7 +118,8 @@ const OPPOSITE: Partial<Record<OpName, OpName>> = { eq: 'ne', ne: 'eq', lt: 'ge'
 const OF_EQUALS: Partial<Record<OpName, number>> = { eq: 1, le: 1, ge: 1, ne: 0, lt: 0, gt: 0 }
 
 export function simplifyArithmetic(into: Making, op: OpName, dtype: DType, src: readonly Node[]): Node | undefined {
-  const [x, y, z] = src as readonly [Node, Node, Node]
+  const [x, y, z] = src
+  if (x === undefined) return undefined
   switch (op) {
     case 'cast':
       return simplifyCast(into, dtype, x)
@@ -124,23 +131,23 @@ export function simplifyArithmetic(into: Making, op: OpName, dtype: DType, src: 
     case 'not':
       return simplifyNot(into, x)
     case 'select':
-      return simplifySelect(into, dtype, x, y, z)
+      return y === undefined || z === undefined ? undefined : simplifySelect(into, dtype, x, y, z)
     case 'eq':
     case 'ne':
     case 'lt':
     case 'le':
     case 'gt':
     case 'ge':
-      return simplifyCompare(into, op, dtype, x, y)
+      return y === undefined ? undefined : simplifyCompare(into, op, dtype, x, y)
     default:
-      return src.length === 2 ? simplifyTwo(into, op, dtype, x, y) : undefined
+      return y === undefined || z !== undefined ? undefined : simplifyTwo(into, op, dtype, x, y)
   }
 }
 
 function simplifyTwo(into: Making, op: OpName, dtype: DType, x: Node, y: Node): Node | undefined {
   const rule = (isInteger(dtype) ? INTEGER : isFloat(dtype) ? FLOAT : BOOL)[op]
   if (rule === undefined) return undefined
-  if (COMMUTATIVE.has(op) && splatOf(x) !== undefined && splatOf(y) === undefined) return into.make(op, dtype, [y, x])
+  if (opRecord(op).commutative === true && splatOf(x) !== undefined && splatOf(y) === undefined) return into.make(op, dtype, [y, x])
   return rule({
     make: (name, a, b) => into.make(name, dtype, name === 'not' ? [a] : [a, b]),
     constant: (value) => into.constant(value, dtype),
@@ -153,9 +160,9 @@ function simplifyTwo(into: Making, op: OpName, dtype: DType, x: Node, y: Node): 
 
 function simplifyCast(into: Making, dtype: DType, x: Node): Node | undefined {
   if (x.dtype === dtype) return x
-  const isReread = x.op === 'bitcast' && isInteger((x.src[0] as Node).dtype)
-  if (x.op !== 'cast' && !isReread) return undefined
-  const inner = x.src[0] as Node
+  if (x.op !== 'cast' && x.op !== 'bitcast') return undefined
+  const [inner] = x.src
+  if (x.op === 'bitcast' && !isInteger(inner.dtype)) return undefined
   const [from, over] = [scalarOf(inner.dtype), scalarOf(x.dtype)]
   // widening from f16, or wrapping between integers, loses nothing on the way
   if (from === 'f16' && over === 'f32') return into.make('cast', dtype, [inner])
@@ -166,9 +173,10 @@ function simplifyCast(into: Making, dtype: DType, x: Node): Node | undefined {
 function simplifyNot(into: Making, x: Node): Node | undefined {
   if (x.op === 'not') return x.src[0]
   const opposite = OPPOSITE[x.op]
-  if (opposite === undefined) return undefined
+  const [compared] = x.src
+  if (opposite === undefined || compared === undefined) return undefined
   // a comparison with NaN is false both ways round
-  const exact = x.op === 'eq' || x.op === 'ne' || !isFloat((x.src[0] as Node).dtype)
+  const exact = x.op === 'eq' || x.op === 'ne' || !isFloat(compared.dtype)
   return exact ? into.make(opposite, x.dtype, x.src) : undefined
 }
 
@@ -176,7 +184,7 @@ function simplifySelect(into: Making, dtype: DType, condition: Node, a: Node, b:
   const known = splatOf(condition)
   if (known !== undefined) return known === 0 ? b : a
   if (a === b) return a
-  if (condition.op === 'not') return into.make('select', dtype, [condition.src[0] as Node, b, a])
+  if (condition.op === 'not') return into.make('select', dtype, [condition.src[0], b, a])
   if (scalarOf(dtype) !== 'bool') return undefined
   const [left, right] = [splatOf(a), splatOf(b)]
   if (left === 1 && right === 0) return condition
@@ -197,10 +205,10 @@ function simplifyCompare(into: Making, op: OpName, dtype: DType, x: Node, y: Nod
 
 /** (x + c1) - c2 -> x + (c1 - c2); what stays negative stays a subtraction, which reads better. */
 function regroupSub({ make, constant, a, right }: Case): Node | undefined {
-  const added = a.op === 'add' ? splatOf(a.src[1] as Node) : undefined
-  if (added === undefined || right === undefined) return undefined
-  const [x, rest] = [a.src[0] as Node, added - right]
-  return rest >= 0 ? make('add', x, constant(rest)) : make('sub', x, constant(-rest))
+  const sum = partsOf(a, 'add')
+  if (sum === undefined || right === undefined) return undefined
+  const rest = sum.by - right
+  return rest >= 0 ? make('add', sum.x, constant(rest)) : make('sub', sum.x, constant(-rest))
 }
 
 function isAllOnes(then: Rule): Rule {
@@ -216,20 +224,19 @@ function lowBits(constant: Case['constant'], a: Node, mask: number | undefined):
   if (mask === undefined || !isPowerOfTwo(mask + 1)) return undefined
   const zeros = Math.log2(mask + 1)
   if (trailingZeros(a) >= zeros) return constant(0)
-  const added = a.op === 'add' ? splatOf(a.src[1] as Node) : undefined
-  return added !== undefined && trailingZeros(a.src[0] as Node) >= zeros ? constant(added & mask) : undefined
+  const sum = partsOf(a, 'add')
+  return sum !== undefined && trailingZeros(sum.x) >= zeros ? constant(sum.by & mask) : undefined
 }
 
 /** (a + c) >> k where a has k zeros at the end and c is below 2^k. */
 function dropLowBits({ make, dtype, a, b, right }: Case): Node | undefined {
-  const added = a.op === 'add' ? splatOf(a.src[1] as Node) : undefined
-  if (scalarOf(dtype) !== 'u32' || added === undefined || right === undefined || right > 31) return undefined
-  const base = a.src[0] as Node
-  return added < 2 ** right && trailingZeros(base) >= right ? make('shr', base, b) : undefined
+  const sum = partsOf(a, 'add')
+  if (scalarOf(dtype) !== 'u32' || sum === undefined || right === undefined || right > 31) return undefined
+  return sum.by < 2 ** right && trailingZeros(sum.x) >= right ? make('shr', sum.x, b) : undefined
 }
 
 /** How many low bits of an integer are certainly zero. `known` may tell about locals. Looks only a few steps deep. */
-export function trailingZeros(node: Node, known: (local: Node) => number = () => 0, depth = 6): number {
+export function trailingZeros(node: Node, known: (local: NodeOf<'local'>) => number = () => 0, depth = 6): number {
   const value = splatOf(node)
   if (value !== undefined) return value === 0 ? 32 : 31 - Math.clz32(value & -value)
   const [a, b] = node.src

@@ -2,55 +2,32 @@
 
 import { isInteger } from '../../base/dtype.ts'
 import type { Node } from '../node.ts'
-import type { OpName } from '../op.ts'
+import { isLeaf, opRecord } from '../op.ts'
 import { splatOf } from './constant.ts'
-
-const FREE: ReadonlySet<OpName> = new Set(['const', 'index', 'uniform', 'local'])
-const SLOW: ReadonlySet<OpName> = new Set([
-  'div',
-  'rem',
-  'sqrt',
-  'rsqrt',
-  'exp',
-  'exp2',
-  'log',
-  'log2',
-  'sin',
-  'cos',
-  'tan',
-  'asin',
-  'acos',
-  'atan',
-  'tanh',
-  'pow',
-])
 
 /** Not worth a name even if written twice: leaves, an element of one, `i + 1`. */
 export function isTrivial(node: Node): boolean {
-  if (FREE.has(node.op)) return true
-  const [a, b] = node.src
-  if (a === undefined) return false
   switch (node.op) {
     case 'splat':
     case 'extract':
     case 'bitcast':
-      return isTrivial(a)
+      return isTrivial(node.src[0])
     case 'cast':
-      return a.op === 'const'
+      return node.src[0].op === 'const'
     case 'add':
     case 'sub':
-      return isInteger(node.dtype) && FREE.has(a.op) && b !== undefined && splatOf(b) !== undefined
+      return isInteger(node.dtype) && isLeaf(node.src[0].op) && splatOf(node.src[1]) !== undefined
     default:
-      return false
+      return isLeaf(node.op)
   }
 }
 
 /** Worth computing before a loop: more than one cheap step with a constant. */
 export function isWorthHoisting(node: Node): boolean {
   if (isTrivial(node)) return false
-  if (SLOW.has(node.op) || node.op === 'vec') return true
+  if (opRecord(node.op).slow === true || node.op === 'vec') return true
+  if (node.op === 'splat') return isWorthHoisting(node.src[0])
   const [a, b] = node.src
-  if (node.op === 'splat') return a !== undefined && isWorthHoisting(a)
   const small = a !== undefined && isTrivial(a) && (b === undefined || splatOf(b) !== undefined)
   return !small
 }

@@ -4,7 +4,7 @@
 import { debugLevel } from '../../base/debug.ts'
 import type { Kernel } from '../kernel.ts'
 import type { Target } from '../target.ts'
-import { verify } from '../verify.ts'
+import { verify } from '../verify/verify.ts'
 import { decompose } from './decompose.ts'
 import { half } from './half.ts'
 import { narrow } from './narrow.ts'

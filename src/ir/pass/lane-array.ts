@@ -2,10 +2,10 @@
 // are kept in them: vectors as consecutive scalars, booleans as 0 and 1.
 
 import { type DType, type Storage, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import type { Builder } from '../build.ts'
 import type { Kernel, SharedArray } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import type { Value } from '../value.ts'
-import type { Writer } from './writer.ts'
 
 export class LaneArrays {
   readonly list: SharedArray[] = []
@@ -50,19 +50,19 @@ function storageOf(dtype: DType): Storage {
   return scalar === 'bool' ? 'u32' : scalar
 }
 
-export function keep(writer: Writer, mem: string, index: Value<'u32'>, node: Node): void {
+export function keep(builder: Builder, mem: string, index: Value<'u32'>, node: Node): void {
   const width = widthOf(node.dtype)
-  const value = scalarOf(node.dtype) === 'bool' ? writer.make('cast', vector('u32', width), [node]) : node
-  if (width === 1) writer.store(mem, index, value)
-  else writer.store(mem, index.mul(width), value, width)
+  const value = scalarOf(node.dtype) === 'bool' ? builder.make('cast', vector('u32', width), [node]) : node
+  if (width === 1) builder.store(mem, index.node, value)
+  else builder.store(mem, index.mul(width).node, value, width)
 }
 
 /** Reads a kept value here; the result is an expression of a new local, or of local `id` if it can be. */
-export function recall(writer: Writer, mem: string, index: Value<'u32'>, dtype: DType, name: string, id?: number): Node {
+export function recall(builder: Builder, mem: string, index: Value<'u32'>, dtype: DType, name: string, id?: number): Node {
   const width = widthOf(dtype)
   const scalar = scalarOf(dtype)
   const held = vector(scalar === 'bool' ? 'u32' : scalar, width)
-  const load = writer.make('load', held, [index.mul(width).node], width === 1 ? { mem } : { mem, width })
-  const local = writer.bind(name, load, scalar === 'bool' ? undefined : id)
-  return scalar === 'bool' ? writer.make('ne', dtype, [local, writer.interner.constant(0, held)]) : local
+  const load = builder.make('load', held, [index.mul(width).node], width === 1 ? { mem } : { mem, width })
+  const local = builder.bind(name, load, scalar === 'bool' ? undefined : id)
+  return scalar === 'bool' ? builder.make('ne', dtype, [local, builder.constant(0, held)]) : local
 }

@@ -1,200 +1,206 @@
-// The second half of serialize: parts become loops over the lanes. What a lane keeps from one part to the next goes to
-// workgroup arrays; what lives and dies in one part stays a local. Numbers of lanes and subgroups become expressions of the
+// The second half of serialize: phases become loops over the lanes. What a lane keeps from one phase to the next goes to
+// workgroup arrays; what lives and dies in one phase stays a local. Numbers of lanes and subgroups become expressions of the
 // loop's variable.
 
+import type { Builder } from '../build.ts'
 import { type Kernel, lanesOf } from '../kernel.ts'
-import type { Node } from '../node.ts'
-import type { Arg } from '../op.ts'
+import { type Node, type NodeOf, idOf, isDeclaration } from '../node.ts'
+import type { ArgOf } from '../op.ts'
 import type { Value } from '../value.ts'
 import { isActive } from './collective.ts'
 import { type LaneArrays, keep, recall } from './lane-array.ts'
-import { type Writer, idOf, nameOf } from './writer.ts'
+import { copy, rebuilder, repeat, valueOf, when } from './rewrite.ts'
 
-export interface Part {
-  readonly kind: 'part'
+export interface Phase {
+  readonly kind: 'phase'
   /** once per subgroup instead of for every lane */
   readonly lead: boolean
   readonly mask: string | undefined
   readonly statements: readonly Node[]
 }
-export type Step =
-  | Part
-  | { readonly kind: 'if'; readonly condition: Node; readonly yes: readonly Step[]; readonly no: readonly Step[] }
-  | { readonly kind: 'for'; readonly bounds: readonly Node[]; readonly arg: Arg; readonly body: readonly Step[] }
+export type PhaseTree =
+  | Phase
+  | { readonly kind: 'if'; readonly condition: Node; readonly yes: readonly PhaseTree[]; readonly no: readonly PhaseTree[] }
+  | { readonly kind: 'for'; readonly bounds: readonly Node[]; readonly arg: ArgOf<'for'>; readonly body: readonly PhaseTree[] }
   /** repeats head and body until, after the head, no lane of the mask is active */
-  | { readonly kind: 'loop'; readonly head: readonly Step[]; readonly mask: string; readonly body: readonly Step[] }
+  | { readonly kind: 'loop'; readonly head: readonly PhaseTree[]; readonly mask: string; readonly body: readonly PhaseTree[] }
 
-/** Writes the steps; `counters` are the arrays of loop variables that lanes count for themselves. */
+/** Writes the trees; `counters` are the arrays of loop variables that lanes count for themselves. */
 export function writeLoops(
   kernel: Kernel,
-  writer: Writer,
+  builder: Builder,
   arrays: LaneArrays,
-  steps: readonly Step[],
+  trees: readonly PhaseTree[],
   counters: ReadonlyMap<number, string>,
 ): void {
   const survey = new Survey(counters)
-  for (const step of steps) survey.step(step)
-  new Loops(kernel, writer, arrays, survey).steps(steps)
+  for (const tree of trees) survey.tree(tree)
+  new Loops(kernel, builder, arrays, survey).trees(trees)
 }
 
-/** Which locals and variables occur in more than one part. */
+/** Which locals and variables occur in more than one phase. */
 class Survey {
   readonly counters: ReadonlyMap<number, string>
-  /** what each part reads that another defines, in order of first use */
-  readonly #reads = new Map<Part, Map<number, Node>>()
-  readonly #seenIn = new Map<number, Part>()
+  /** what each phase reads that another defines, in order of first use */
+  readonly #reads = new Map<Phase, Map<number, Node>>()
+  readonly #seenIn = new Map<number, Phase>()
   readonly #kept = new Set<number>()
-  readonly #defined = new Map<number, Part>()
+  readonly #defined = new Map<number, Phase>()
 
   constructor(counters: ReadonlyMap<number, string>) {
     this.counters = counters
   }
 
-  step(step: Step): void {
-    if (step.kind === 'part') this.#part(step)
-    if (step.kind === 'if') for (const inner of [...step.yes, ...step.no]) this.step(inner)
-    if (step.kind === 'loop') for (const inner of step.head) this.step(inner)
-    if (step.kind === 'for' || step.kind === 'loop') for (const inner of step.body) this.step(inner)
+  tree(tree: PhaseTree): void {
+    if (tree.kind === 'phase') this.#phase(tree)
+    if (tree.kind === 'if') for (const inner of [...tree.yes, ...tree.no]) this.tree(inner)
+    if (tree.kind === 'loop') for (const inner of tree.head) this.tree(inner)
+    if (tree.kind === 'for' || tree.kind === 'loop') for (const inner of tree.body) this.tree(inner)
   }
 
   isKept(id: number): boolean {
     return this.#kept.has(id)
   }
 
-  /** The locals that a part must fetch before it begins. */
-  fetched(part: Part): [number, Node][] {
-    const isElsewhere = (id: number): boolean => this.#defined.has(id) && this.#defined.get(id) !== part
-    return [...(this.#reads.get(part) ?? [])].filter(([id]) => this.counters.has(id) || isElsewhere(id))
+  /** The locals that a phase must fetch before it begins. */
+  fetched(phase: Phase): [number, Node][] {
+    const isElsewhere = (id: number): boolean => this.#defined.has(id) && this.#defined.get(id) !== phase
+    return [...(this.#reads.get(phase) ?? [])].filter(([id]) => this.counters.has(id) || isElsewhere(id))
   }
 
-  #part(part: Part): void {
+  #phase(phase: Phase): void {
     const seen = new Set<Node>()
     const reads = new Map<number, Node>()
     const note = (id: number): void => {
       const before = this.#seenIn.get(id)
-      if (before !== undefined && before !== part) this.#kept.add(id)
-      this.#seenIn.set(id, part)
+      if (before !== undefined && before !== phase) this.#kept.add(id)
+      this.#seenIn.set(id, phase)
     }
     const visit = (node: Node): void => {
       if (seen.has(node)) return
       seen.add(node)
-      if (node.op === 'let' || node.op === 'var' || node.op === 'for') {
-        note(idOf(node.arg))
-        this.#defined.set(idOf(node.arg), part)
+      if (isDeclaration(node)) {
+        note(node.arg.id)
+        this.#defined.set(node.arg.id, phase)
       }
-      if (node.op === 'get' || node.op === 'set' || node.op === 'local') note(node.arg as number)
-      if (node.op === 'local') reads.set(node.arg as number, node)
+      if (node.op === 'get' || node.op === 'set' || node.op === 'local') note(node.arg)
+      if (node.op === 'local') reads.set(node.arg, node)
       for (const child of node.src) visit(child)
     }
-    for (const statement of part.statements) visit(statement)
-    this.#reads.set(part, reads)
+    for (const statement of phase.statements) visit(statement)
+    this.#reads.set(phase, reads)
   }
 }
 
 class Loops {
   readonly #kernel: Kernel
-  readonly #writer: Writer
+  readonly #builder: Builder
   readonly #arrays: LaneArrays
   readonly #survey: Survey
-  #done = new Map<Node, Node>()
-  #lane: Value<'u32'> | undefined
 
-  constructor(kernel: Kernel, writer: Writer, arrays: LaneArrays, survey: Survey) {
+  constructor(kernel: Kernel, builder: Builder, arrays: LaneArrays, survey: Survey) {
     this.#kernel = kernel
-    this.#writer = writer
+    this.#builder = builder
     this.#arrays = arrays
     this.#survey = survey
   }
 
-  steps(steps: readonly Step[]): void {
-    for (const step of steps) this.#step(step)
+  trees(trees: readonly PhaseTree[]): void {
+    for (const tree of trees) this.#tree(tree)
   }
 
-  #step(step: Step): void {
-    const writer = this.#writer
-    switch (step.kind) {
-      case 'part':
-        return this.#part(step)
-      case 'if': {
-        const blocks = [step.yes, step.no].map((inner) => writer.inside(() => this.steps(inner)))
-        return writer.add('if', [step.condition, ...(step.no.length > 0 ? blocks : blocks.slice(0, 1))])
-      }
+  #tree(tree: PhaseTree): void {
+    const builder = this.#builder
+    switch (tree.kind) {
+      case 'phase':
+        return this.#phase(tree)
+      case 'if':
+        return builder.if(tree.condition, () => this.trees(tree.yes), tree.no.length > 0 ? () => this.trees(tree.no) : undefined)
       case 'for':
-        return writer.add('for', [...step.bounds, writer.inside(() => this.steps(step.body))], step.arg)
+        return builder.add('for', [...tree.bounds, builder.block(() => this.trees(tree.body))], tree.arg)
       case 'loop':
-        return writer.add('loop', [
-          writer.inside(() => {
-            this.steps(step.head)
-            this.#leaveWhenNone(step.mask)
-            this.steps(step.body)
-          }),
-        ])
+        return builder.loop(() => {
+          this.trees(tree.head)
+          this.#leaveWhenNone(tree.mask)
+          this.trees(tree.body)
+        })
     }
   }
 
   #leaveWhenNone(mask: string): void {
-    const writer = this.#writer
-    const id = writer.freshId()
-    const get = (): Value<'u32'> => writer.value(writer.bind('any', writer.make('get', 'u32', [], id)))
-    writer.add('var', [writer.u32(0).node], { id, name: 'any' })
-    writer.repeat('lane', lanesOf(this.#kernel), 1, (lane) => {
-      const active = writer.value<'u32'>(writer.load(mask, lane, 'u32'))
-      writer.add('set', [get().or(active).node], id)
+    const builder = this.#builder
+    const id = builder.variable('any', builder.constant(0, 'u32'))
+    const get = (): Value<'u32'> => valueOf(builder, builder.get('any', id, 'u32'))
+    repeat(builder, 'lane', lanesOf(this.#kernel), 1, (lane) => {
+      const active = valueOf<'u32'>(builder, builder.load(mask, lane.node, 'u32'))
+      builder.set(id, get().or(active).node)
     })
-    writer.add('breakIf', [get().eq(0).node])
+    builder.add('breakIf', [get().eq(0).node])
   }
 
-  #part(part: Part): void {
-    const writer = this.#writer
-    const step = part.lead ? this.#kernel.subgroup : 1
-    writer.repeat('lane', lanesOf(this.#kernel), step, (lane) => {
-      this.#done = new Map()
-      this.#lane = lane
-      if (part.mask === undefined) this.#body(part)
-      else writer.if(isActive(writer, part.mask, lane), () => this.#body(part))
+  #phase(phase: Phase): void {
+    const builder = this.#builder
+    const step = phase.lead ? this.#kernel.subgroup : 1
+    repeat(builder, 'lane', lanesOf(this.#kernel), step, (lane) => {
+      const body = (): void => new OneLane(this.#kernel, builder, this.#arrays, this.#survey, lane).run(phase)
+      if (phase.mask === undefined) body()
+      else when(builder, isActive(builder, phase.mask, lane), body)
     })
   }
+}
 
-  #body(part: Part): void {
-    const lane = this.#lane as Value<'u32'>
-    for (const [id, local] of this.#survey.fetched(part)) {
+/** A phase written for the lane of the loop that is being filled. */
+class OneLane {
+  readonly #kernel: Kernel
+  readonly #builder: Builder
+  readonly #arrays: LaneArrays
+  readonly #survey: Survey
+  readonly #lane: Value<'u32'>
+  /** what this lane kept from other phases, by the locals that stand for it */
+  readonly #recalled = new Map<Node, Node>()
+  readonly #expression: (node: Node) => Node
+
+  constructor(kernel: Kernel, builder: Builder, arrays: LaneArrays, survey: Survey, lane: Value<'u32'>) {
+    this.#kernel = kernel
+    this.#builder = builder
+    this.#arrays = arrays
+    this.#survey = survey
+    this.#lane = lane
+    this.#expression = rebuilder(builder, (node) => (node.op === 'index' ? this.#index(node) : this.#recalled.get(node)))
+  }
+
+  run(phase: Phase): void {
+    for (const [id, local] of this.#survey.fetched(phase)) {
       const mem = this.#survey.counters.get(id) ?? this.#arrays.home(id, local.dtype)
-      this.#done.set(local, recall(this.#writer, mem, lane, local.dtype, 'kept'))
+      this.#recalled.set(local, recall(this.#builder, mem, this.#lane, local.dtype, 'kept'))
     }
-    for (const statement of part.statements) this.#statement(statement)
+    phase.statements.forEach(this.#statement)
   }
 
   readonly #statement = (node: Node): void => {
-    const { op, src, arg } = node
-    const [writer, lane] = [this.#writer, this.#lane as Value<'u32'>]
-    const value = src[0]
-    if (value === undefined || (op !== 'let' && op !== 'var' && op !== 'set')) {
-      return writer.copy(node, this.#expression, this.#statement)
-    }
-    const id = op === 'set' ? (arg as number) : idOf(arg)
-    const isKept = this.#survey.isKept(id)
-    if (op !== 'let') {
-      if (!isKept) return writer.copy(node, this.#expression, this.#statement)
-      return keep(writer, this.#arrays.home(id, value.dtype), lane, this.#expression(value))
-    }
-    const named = writer.make('local', value.dtype, [], id)
-    if (value.op === 'get' && this.#survey.isKept(value.arg as number)) {
-      const mem = this.#arrays.home(value.arg as number, value.dtype)
-      this.#done.set(named, recall(writer, mem, lane, value.dtype, nameOf(arg), id))
-    } else writer.copy(node, this.#expression, this.#statement)
-    return isKept ? keep(writer, this.#arrays.home(id, value.dtype), lane, this.#expression(named)) : undefined
+    if (node.op === 'let') return this.#let(node)
+    const isKept = (node.op === 'var' || node.op === 'set') && this.#survey.isKept(idOf(node))
+    return isKept ? this.#keep(idOf(node), node.src[0]) : copy(this.#builder, node, this.#expression, this.#statement)
   }
 
-  readonly #expression = (node: Node): Node => {
-    const known = this.#done.get(node)
-    if (known !== undefined) return known
-    const made = node.op === 'index' ? this.#index(node) : this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
-    this.#done.set(node, made)
-    return made
+  #let(node: NodeOf<'let'>): void {
+    const [value] = node.src
+    const { id, name } = node.arg
+    const named = this.#builder.local(id, value.dtype)
+    if (value.op === 'get' && this.#survey.isKept(value.arg)) {
+      const mem = this.#arrays.home(value.arg, value.dtype)
+      this.#recalled.set(named, recall(this.#builder, mem, this.#lane, value.dtype, name, id))
+    } else copy(this.#builder, node, this.#expression, this.#statement)
+    if (this.#survey.isKept(id)) this.#keep(id, named)
   }
 
-  #index(node: Node): Node {
-    const lane = this.#lane as Value<'u32'>
+  #keep(id: number, value: Node): void {
+    keep(this.#builder, this.#arrays.home(id, value.dtype), this.#lane, this.#expression(value))
+  }
+
+  /** A position as an expression of the loop's variable. */
+  #index(node: NodeOf<'index'>): Node {
+    const lane = this.#lane
     const {
       workgroup: [x, y, z],
       subgroup,

@@ -6,20 +6,21 @@
 // makes its buffer atomic. A store that is known to cover whole words is a plain one. Workgroup memory that is written in parts
 // is not packed at all: one element per word is quicker than atomics.
 
-import { type DType, type Storage, scalarOf, storageScalar, widthOf } from '../../base/dtype.ts'
+import { type Narrow, type Scalar, type Storage, scalarOf, storageScalar, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
+import type { Builder } from '../build.ts'
 import { type BufferParam, type Kernel, type Param, type SharedArray, buffersOf } from '../kernel.ts'
-import type { Node } from '../node.ts'
+import { type Node, type NodeOf, blocksOf } from '../node.ts'
 import type { Target } from '../target.ts'
 import type { Value } from '../value.ts'
 import { trailingZeros } from './algebra.ts'
 import { round } from './half.ts'
 import { type Form, type Packing, extract, extractRun, insert } from './packing.ts'
 import { type Run, findRuns } from './run.ts'
+import { builderFor, copy, finish, rebuilder, valueOf } from './rewrite.ts'
 import { part } from './vector.ts'
-import { Writer, idOf, memOf, widthArg } from './writer.ts'
 
-const BITS: Partial<Record<string, Form>> = {
+const BITS: Partial<Record<Scalar | Narrow, Form>> = {
   u8: { bits: 8, kind: 'unsigned' },
   i8: { bits: 8, kind: 'signed' },
   u16: { bits: 16, kind: 'unsigned' },
@@ -33,8 +34,8 @@ export function narrow(kernel: Kernel, target: Target): Kernel {
 
 class Narrower {
   readonly #kernel: Kernel
-  readonly #writer: Writer
-  readonly #done = new Map<Node, Node>()
+  readonly #builder: Builder
+  readonly #expression: (node: Node) => Node
   readonly #packings = new Map<string, Packing>()
   /** the run that a local is loaded in, and what it is once the run has been loaded */
   readonly #runs = new Map<number, Run>()
@@ -44,7 +45,8 @@ class Narrower {
 
   constructor(kernel: Kernel, target: Target) {
     this.#kernel = kernel
-    this.#writer = new Writer(kernel)
+    this.#builder = builderFor(kernel)
+    this.#expression = rebuilder(this.#builder)
     for (const memory of [...kernel.params, ...kernel.shared]) {
       if (!('storage' in memory)) continue
       const form = BITS[storageScalar(memory.storage)]
@@ -58,7 +60,7 @@ class Narrower {
     const shared = new Set(this.#kernel.shared.map(({ name }) => name))
     this.#surveyBlock(this.#kernel.body, shared)
     this.#kernel.body.src.forEach(this.#statement)
-    return this.#writer.finish(this.#kernel, {
+    return finish(this.#builder, this.#kernel, {
       params: this.#kernel.params.map((param): Param => (param.kind === 'buffer' ? this.#memory(param) : param)),
       shared: this.#kernel.shared.map((array): SharedArray => {
         const packing = this.#packings.get(array.name)
@@ -81,29 +83,44 @@ class Narrower {
 
   /** Learns how locals are aligned, and which memories are written in parts. */
   #survey(node: Node, shared: ReadonlySet<string>): void {
-    const { op, src, arg } = node
-    if (op === 'for') this.#zeros.set(idOf(arg), Math.min(this.#zerosOf(src[0] as Node), this.#zerosOf(src[2] as Node)))
-    if (op === 'let' && src[0]?.dtype === 'u32') this.#zeros.set(idOf(arg), this.#zerosOf(src[0]))
-    if (op === 'tileStore') this.#refuseTiles(memOf(arg))
-    if (op === 'let' && src[0]?.op === 'tileLoad') this.#refuseTiles(memOf(src[0].arg))
-    if (op === 'store') this.#surveyStore(node, shared)
-    for (const child of src) if (child.op === 'block') this.#surveyBlock(child, shared)
+    switch (node.op) {
+      case 'for':
+        this.#zeros.set(node.arg.id, Math.min(this.#zerosOf(node.src[0]), this.#zerosOf(node.src[2])))
+        break
+      case 'let': {
+        const [value] = node.src
+        if (value.dtype === 'u32') this.#zeros.set(node.arg.id, this.#zerosOf(value))
+        if (value.op === 'tileLoad') this.#refuseTiles(value.arg.mem)
+        break
+      }
+      case 'tileStore':
+        this.#refuseTiles(node.arg.mem)
+        break
+      case 'store':
+        this.#surveyStore(node, shared)
+        break
+      default:
+    }
+    for (const block of blocksOf(node)) this.#surveyBlock(block, shared)
   }
 
-  #surveyStore({ src, arg }: Node, shared: ReadonlySet<string>): void {
-    const packing = this.#packings.get(memOf(arg))
-    if (packing === undefined || this.#isWhole(packing, src[0] as Node, widthArg(arg) ?? 1)) return
-    if (shared.has(memOf(arg))) packing.isPacked = false
+  #surveyStore({ src: [index], arg: { mem, width } }: NodeOf<'store'>, shared: ReadonlySet<string>): void {
+    const packing = this.#packings.get(mem)
+    if (packing === undefined || this.#isWhole(packing, index, width ?? 1)) return
+    if (shared.has(mem)) packing.isPacked = false
     else packing.isAtomic = true
   }
 
   #zerosOf(node: Node): number {
-    return trailingZeros(node, (local) => this.#zeros.get(local.arg as number) ?? 0)
+    return trailingZeros(node, ({ arg }) => this.#zeros.get(arg) ?? 0)
   }
 
   #refuseTiles(mem: string): void {
     if (!this.#packings.has(mem)) return
-    throw new IngotError('unsupported', 'tiles in memory of 32-bit words', { op: this.#kernel.name, got: mem, wanted: 'f32' })
+    throw new IngotError('unsupported', `a tile in ${mem}, whose elements this target packs into 32-bit words`, {
+      op: this.#kernel.name,
+      wanted: 'f32 memory',
+    })
   }
 
   /** True if `count` elements from `index` on certainly fill whole words. */
@@ -123,48 +140,47 @@ class Narrower {
     return { ...memory, storage: packing.isPacked ? 'u32' : plain, atomic: memory.atomic || packing.isAtomic }
   }
 
-  readonly #expression = (node: Node): Node => {
-    const known = this.#done.get(node)
-    if (known !== undefined) return known
-    const made = this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
-    this.#done.set(node, made)
-    return made
-  }
-
   readonly #statement = (node: Node): void => {
-    const { op, src, arg } = node
-    const value = src[0]
-    if (op === 'let' && value?.op === 'load' && this.#isAffected(value)) {
+    const [value] = node.src
+    if (node.op === 'let' && value?.op === 'load' && this.#isAffected(value)) {
       // the name stays, though what it names is now an expression
-      this.#writer.add('let', [this.#loadInRun(idOf(arg)) ?? this.#load(value)], arg)
-      return
+      return this.#builder.add('let', [this.#loadInRun(node.arg.id) ?? this.#load(value)], node.arg)
     }
-    if (op === 'store' && this.#isAffected(node)) return this.#store(node)
-    return this.#writer.copy(node, this.#expression, this.#statement)
+    if (node.op === 'store' && this.#isAffected(node)) return this.#store(node)
+    return copy(this.#builder, node, this.#expression, this.#statement)
   }
 
-  #isAffected({ arg }: Node): boolean {
-    return this.#packings.has(memOf(arg)) || widthArg(arg) !== undefined
+  #isAffected({ arg: { mem, width } }: NodeOf<'load' | 'store'>): boolean {
+    return this.#packings.has(mem) || width !== undefined
   }
 
-  #load({ src, arg, dtype }: Node): Node {
-    const mem = memOf(arg)
-    const index = this.#writer.value<'u32'>(this.#expression(src[0] as Node))
+  #value(node: Node): Value<'u32'> {
+    return valueOf(this.#builder, node)
+  }
+
+  #load({ src, arg: { mem }, dtype }: NodeOf<'load'>): Node {
+    const index = this.#value(this.#expression(src[0]))
     const packing = this.#packings.get(mem)
     if (packing === undefined || !packing.isPacked) {
-      const lanes = Array.from({ length: widthOf(dtype) }, (_, lane) =>
-        this.#element(mem, index.add(lane), packing?.kind === 'half' ? 'f32' : scalarOf(dtype)),
-      )
-      return lanes.length === 1 ? (lanes[0] as Node) : this.#writer.make('vec', dtype, lanes)
+      const scalar = packing?.kind === 'half' ? 'f32' : scalarOf(dtype)
+      const element = (lane: number): Node => this.#builder.load(mem, index.add(lane).node, scalar)
+      const width = widthOf(dtype)
+      return width === 1
+        ? element(0)
+        : this.#builder.make(
+            'vec',
+            dtype,
+            Array.from({ length: width }, (_, lane) => element(lane)),
+          )
     }
     const words = new Map<Node, Value<'u32'>>()
     const word = (at: Value<'u32'>): Value<'u32'> => {
       let known = words.get(at.node)
-      if (known === undefined) words.set(at.node, (known = this.#writer.value(this.#element(mem, at, 'u32'))))
+      if (known === undefined) words.set(at.node, (known = this.#word(mem, at)))
       return known
     }
     const first = index.mul(packing.group)
-    return extract(this.#writer, packing, word, first, this.#alignment(src[0] as Node, packing.group), widthOf(dtype))
+    return extract(this.#builder, packing, word, first, this.#alignment(src[0], packing.group), widthOf(dtype))
   }
 
   /** The element for a local that belongs to a run, all of which is loaded where the first of it is needed. */
@@ -173,49 +189,45 @@ class Narrower {
     const packing = run && this.#packings.get(run.mem)
     if (run === undefined || packing === undefined) return undefined
     if (!this.#loaded.has(id)) {
-      const first = this.#writer.value<'u32'>(this.#expression(run.first))
-      const word = (at: Value<'u32'>): Value<'u32'> => this.#writer.value(this.#element(run.mem, at, 'u32'))
-      const elements = extractRun(this.#writer, packing, word, first, this.#alignment(run.first, 1), run.ids.length)
-      run.ids.forEach((ids, at) => {
-        for (const each of ids) this.#loaded.set(each, elements[at] as Node)
-      })
+      const first = this.#value(this.#expression(run.first))
+      const word = (at: Value<'u32'>): Value<'u32'> => this.#word(run.mem, at)
+      const elements = extractRun(this.#builder, packing, word, first, this.#alignment(run.first, 1), run.ids.length)
+      for (const [at, element] of elements.entries()) for (const each of run.ids[at] ?? []) this.#loaded.set(each, element)
     }
     return this.#loaded.get(id)
   }
 
-  #element(mem: string, index: Value<'u32'>, dtype: DType): Node {
-    return this.#writer.load(mem, index, dtype)
+  #word(mem: string, at: Value<'u32'>): Value<'u32'> {
+    return this.#value(this.#builder.load(mem, at.node, 'u32'))
   }
 
-  #store({ src, arg }: Node): void {
-    const mem = memOf(arg)
-    const index = this.#writer.value<'u32'>(this.#expression(src[0] as Node))
-    const value = this.#expression(src[1] as Node)
+  #store({ src, arg: { mem } }: NodeOf<'store'>): void {
+    const index = this.#value(this.#expression(src[0]))
+    const value = this.#expression(src[1])
     const packing = this.#packings.get(mem)
     if (packing?.isPacked === true) {
-      return this.#storePacked(mem, packing, index.mul(packing.group), this.#alignment(src[0] as Node, packing.group), value)
+      return this.#storePacked(mem, packing, index.mul(packing.group), this.#alignment(src[0], packing.group), value)
     }
-    const width = widthOf(value.dtype)
     const exact = packing === undefined ? value : this.#cut(packing, value)
-    for (let lane = 0; lane < width; lane++) {
-      this.#writer.store(mem, index.add(lane), part(this.#writer.interner, exact, lane, 1))
+    for (let lane = 0; lane < widthOf(value.dtype); lane++) {
+      this.#builder.store(mem, index.add(lane).node, part(this.#builder, exact, lane, 1))
     }
     return undefined
   }
 
   /** What memory of that type would keep of a value, though it is kept in a word of its own. */
   #cut({ bits, kind }: Packing, node: Node): Node {
-    if (kind === 'half') return round(this.#writer.interner, node)
-    const value = this.#writer.value<'u32'>(node)
+    if (kind === 'half') return round(this.#builder, node)
+    const value = this.#value(node)
     return (kind === 'unsigned' ? value.and(2 ** bits - 1) : value.shl(32 - bits).shr(32 - bits)).node
   }
 
   #storePacked(mem: string, packing: Packing, first: Value<'u32'>, alignment: number, value: Node): void {
     const atomic = (kind: 'and' | 'or', at: Value<'u32'>, bits: Value<'u32'>): void => {
-      this.#writer.bind('old', this.#writer.make('atomic', 'u32', [at.node, bits.node], { mem, kind }))
+      this.#builder.effect('old', 'atomic', [at.node, bits.node], { mem, kind }, 'u32')
     }
-    insert(this.#writer, packing, first, alignment, value, {
-      whole: (at, bits) => this.#writer.store(mem, at, bits.node),
+    insert(this.#builder, packing, first, alignment, value, {
+      whole: (at, bits) => this.#builder.store(mem, at.node, bits.node),
       partial: (at, bits, mask) => {
         atomic('and', at, mask.not())
         atomic('or', at, bits)

@@ -2,10 +2,11 @@
 // may stand in two places; here each place is its own object. Names given to pure values dissolve: such a value is just an
 // expression again, with a hint what to call it, and `place` decides where it is computed.
 
+import type { Builder } from '../build.ts'
 import type { Kernel } from '../kernel.ts'
-import type { Node } from '../node.ts'
+import { type Node, blocksOf, changesMemory, memoryNameOf, valuesOf } from '../node.ts'
 import { opRecord } from '../op.ts'
-import { type Writer, idOf, memOf, nameOf } from './writer.ts'
+import { rebuilder } from './rewrite.ts'
 
 export interface Block {
   readonly parent: Block | undefined
@@ -32,38 +33,29 @@ export interface Outline {
   readonly hints: ReadonlyMap<Node, string>
 }
 
-/** Rebuilds all expressions in the writer's interner. */
-export function outline(kernel: Kernel, writer: Writer): Outline {
+/** Rebuilds all expressions by the builder. */
+export function outline(kernel: Kernel, builder: Builder): Outline {
   const hints = new Map<Node, string>()
   const known = new Map<number, Node>()
-  const done = new Map<Node, Node>()
-
-  function expression(node: Node): Node {
-    const before = done.get(node)
-    if (before !== undefined) return before
-    const made =
-      (node.op === 'local' ? known.get(node.arg as number) : undefined) ??
-      writer.make(node.op, node.dtype, node.src.map(expression), node.arg)
-    done.set(node, made)
-    return made
-  }
+  const expression = rebuilder(builder, (node) => (node.op === 'local' ? known.get(node.arg) : undefined))
 
   function block(node: Node, parent: Block | undefined, at: number, loop: boolean): Block {
     const depth = parent === undefined ? 0 : parent.depth + 1
     const made: Block = { parent, at, depth, loop, statements: [], changes: new Map() }
     for (const child of node.src) {
-      const operands = child.src.filter(({ op }) => op !== 'block').map(expression)
-      const value = operands[0]
+      const operands = valuesOf(child).map(expression)
+      const [value] = operands
       if (child.op === 'let' && value !== undefined && opRecord(value.op).kind === 'pure') {
-        known.set(idOf(child.arg), value)
-        if (value.op !== 'const' && value.op !== 'local' && !hints.has(value)) hints.set(value, nameOf(child.arg))
+        known.set(child.arg.id, value)
+        if (value.op !== 'const' && value.op !== 'local' && !hints.has(value)) hints.set(value, child.arg.name)
         continue
       }
       const position = made.statements.length
-      for (const key of changesOf(child.op === 'let' ? (value as Node) : child)) note(made, position, key)
+      const change = changeOf(child.op === 'let' ? child.src[0] : child)
+      if (change !== undefined) note(made, position, change)
       const blocks: Block[] = []
       made.statements.push({ node: child, operands, blocks })
-      for (const inner of child.src) if (inner.op === 'block') blocks.push(block(inner, made, position, child.op !== 'if'))
+      for (const inner of blocksOf(child)) blocks.push(block(inner, made, position, opRecord(child.op).blocks === 'loop'))
     }
     return made
   }
@@ -71,20 +63,14 @@ export function outline(kernel: Kernel, writer: Writer): Outline {
   return { body: block(kernel.body, undefined, 0, false), hints }
 }
 
+/** Stands for all memories. */
+export const EVERYTHING = '*'
+
 /** What a node changes: a memory, a variable, or at a barrier all memories. */
-function changesOf({ op, arg }: Node): readonly string[] {
-  switch (op) {
-    case 'store':
-    case 'tileStore':
-    case 'atomic':
-      return [memOf(arg)]
-    case 'set':
-      return [variableKey(arg as number)]
-    case 'barrier':
-      return ['*']
-    default:
-      return []
-  }
+function changeOf(node: Node): string | undefined {
+  if (node.op === 'set') return variableKey(node.arg)
+  if (node.op === 'barrier') return EVERYTHING
+  return changesMemory(node) ? memoryNameOf(node) : undefined
 }
 
 export function variableKey(id: number): string {
@@ -110,10 +96,14 @@ export function changedBetween(block: Block, key: string, from: number, to: numb
   let [low, high] = [0, list.length]
   while (low < high) {
     const middle = (low + high) >> 1
-    if ((list[middle] as number) > from) high = middle
+    if (positionAt(list, middle) > from) high = middle
     else low = middle + 1
   }
-  return low < list.length && (list[low] as number) < to
+  return positionAt(list, low) < to
+}
+
+function positionAt(list: readonly number[], at: number): number {
+  return list[at] ?? Infinity
 }
 
 /** Where in `outer` the place (block, at) is. */

@@ -1,12 +1,13 @@
 // Elements of 8 and 16 bits inside 32-bit words, lowest first: taking them out and putting them in. Knows nothing of memories;
 // the caller loads and stores the words (narrow.ts).
 
-import { type Width, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import { widthOf } from '../../base/dtype.ts'
+import type { Builder } from '../build.ts'
 import type { Node } from '../node.ts'
 import type { Value } from '../value.ts'
 import { constantOf } from './constant.ts'
+import { u32, valueOf } from './rewrite.ts'
 import { concat, part } from './vector.ts'
-import type { Writer } from './writer.ts'
 
 type U32 = Value<'u32'>
 
@@ -26,12 +27,12 @@ export interface Packing extends Form {
 }
 
 /** `count` scalars from number `first` on, which is a multiple of `alignment`. */
-export function extract(writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node {
+export function extract(builder: Builder, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node {
   const each = 32 / packing.bits
   if (count % each === 0 && alignment >= each) {
     const base = first.div(each)
-    const words = Array.from({ length: count / each }, (_, at) => unpackWord(writer, packing, word(base.add(at))))
-    return concat(writer.interner, words)
+    const words = Array.from({ length: count / each }, (_, at) => unpackWord(builder, packing, word(base.add(at))))
+    return concat(builder, words)
   }
   const isInOne = count <= each && alignment >= count
   const lanes = Array.from({ length: count }, (_, lane) => {
@@ -45,14 +46,21 @@ export function extract(writer: Writer, packing: Form, word: (index: U32) => U32
       : number.rem(each).mul(packing.bits)
     return unpackOne(packing, bits, shift).node
   })
-  return concat(writer.interner, lanes)
+  return concat(builder, lanes)
 }
 
 /**
  * `count` scalars from number `first` on, one by one. Where they start within a word is not known: words are loaded as they lie,
  * each once, and shifted into place. No word is touched that holds none of the scalars.
  */
-export function extractRun(writer: Writer, packing: Form, word: (index: U32) => U32, first: U32, alignment: number, count: number): Node[] {
+export function extractRun(
+  builder: Builder,
+  packing: Form,
+  word: (index: U32) => U32,
+  first: U32,
+  alignment: number,
+  count: number,
+): Node[] {
   const { bits } = packing
   const each = 32 / bits
   const base = first.div(each)
@@ -65,21 +73,21 @@ export function extractRun(writer: Writer, packing: Form, word: (index: U32) => 
     const high = words[at + 1]
     if (isAligned) return low
     // two shifts, because one by 32 would be none
-    const shifted = high === undefined ? low.shr(shift) : low.shr(shift).or(high.shl(bits).shl(writer.u32(32 - bits).sub(shift)))
-    return writer.value<'u32'>(writer.bind('word', shifted.node))
+    const shifted = high === undefined ? low.shr(shift) : low.shr(shift).or(high.shl(bits).shl(u32(builder, 32 - bits).sub(shift)))
+    return valueOf<'u32'>(builder, builder.bind('word', shifted.node))
   })
-  return Array.from(
-    { length: count },
-    (_, at) => unpackOne(packing, placed[Math.floor(at / each)] as U32, writer.u32((at % each) * bits)).node,
-  )
+  // the last of them may not be full
+  return placed
+    .flatMap((bitsOfWord) => Array.from({ length: each }, (_, at) => unpackOne(packing, bitsOfWord, u32(builder, at * bits)).node))
+    .slice(0, count)
 }
 
-function unpackWord(writer: Writer, { bits, kind }: Form, word: U32): Node {
+function unpackWord(builder: Builder, { bits, kind }: Form, word: U32): Node {
   if (kind === 'half') return word.unpackF16().node
   if (bits === 8) return kind === 'signed' ? word.unpackI8().node : word.unpackU8().node
   const low = kind === 'signed' ? word.shl(16).as('i32').shr(16) : word.and(0xffff)
   const high = kind === 'signed' ? word.as('i32').shr(16) : word.shr(16)
-  return concat(writer.interner, [low.node, high.node])
+  return concat(builder, [low.node, high.node])
 }
 
 function unpackOne({ bits, kind }: Form, word: U32, shift: U32): Value<'u32'> | Value<'i32'> | Value<'f32'> {
@@ -101,14 +109,14 @@ export interface Store {
 }
 
 /** Puts the elements of `value` in, from number `first` on, which is a multiple of `alignment`. */
-export function insert(writer: Writer, packing: Form, first: U32, alignment: number, value: Node, store: Store): void {
+export function insert(builder: Builder, packing: Form, first: U32, alignment: number, value: Node, store: Store): void {
   const each = 32 / packing.bits
   const count = widthOf(value.dtype)
-  const lanes = Array.from({ length: count }, (_, lane) => part(writer.interner, value, lane, 1))
+  const lanes = Array.from({ length: count }, (_, lane) => part(builder, value, lane, 1))
   if (count % each === 0 && alignment >= each) {
     const base = first.div(each)
     for (let at = 0; at < count / each; at++) {
-      store.whole(base.add(at), packWord(writer, packing, lanes.slice(at * each, (at + 1) * each)))
+      store.whole(base.add(at), packWord(builder, packing, lanes.slice(at * each, (at + 1) * each)))
     }
     return
   }
@@ -116,24 +124,20 @@ export function insert(writer: Writer, packing: Form, first: U32, alignment: num
   for (let lane = 0; lane < count; lane += together) {
     const number = first.add(lane)
     const shift = number.rem(each).mul(packing.bits)
-    const mask = writer.u32(2 ** (packing.bits * together) - 1)
-    store.partial(number.div(each), packWord(writer, packing, lanes.slice(lane, lane + together)).shl(shift), mask.shl(shift))
+    const mask = u32(builder, 2 ** (packing.bits * together) - 1)
+    store.partial(number.div(each), packWord(builder, packing, lanes.slice(lane, lane + together)).shl(shift), mask.shl(shift))
   }
 }
 
 /** Some elements, lowest first, the rest of the word zero. */
-function packWord(writer: Writer, { bits, kind }: Form, lanes: readonly Node[]): U32 {
+function packWord(builder: Builder, { bits, kind }: Form, lanes: readonly Node[]): U32 {
   if (kind === 'half') {
-    const pair = [lanes[0] as Node, lanes[1] ?? writer.interner.constant(0, 'f32')]
-    return writer.value<'f32x2'>(writer.make('vec', 'f32x2', pair)).packF16()
+    const pair = lanes.length === 1 ? [...lanes, builder.constant(0, 'f32')] : lanes
+    return valueOf<'f32x2'>(builder, builder.vec(pair)).packF16()
   }
-  if (lanes.length === 4) {
-    const scalar = scalarOf((lanes[0] as Node).dtype)
-    return writer.value<'u32x4'>(writer.make('vec', vector(scalar, 4 as Width), lanes)).packI8()
-  }
+  if (lanes.length === 4) return valueOf<'u32x4'>(builder, builder.vec(lanes)).packI8()
   const fields = lanes.map((node, lane) =>
-    writer
-      .value<'u32'>(node)
+    valueOf<'u32'>(builder, node)
       .as('u32')
       .and(2 ** bits - 1)
       .shl(lane * bits),

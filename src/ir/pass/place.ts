@@ -5,17 +5,23 @@
 
 import { isInteger } from '../../base/dtype.ts'
 import { displacement } from '../displacement.ts'
-import { type Kernel, isShared, memoryOf } from '../kernel.ts'
-import type { Node } from '../node.ts'
+import type { Builder } from '../build.ts'
+import { type Kernel, isReadOnly, memoryOf } from '../kernel.ts'
+import type { Node, NodeOf } from '../node.ts'
 import { opRecord } from '../op.ts'
 import type { Target } from '../target.ts'
 import { isTrivial, isWorthHoisting } from './cost.ts'
-import { type Block, type Outline, type Statement, changedBetween, outline, project, variableKey } from './outline.ts'
+import { type Block, EVERYTHING, type Outline, changedBetween, outline, project, variableKey } from './outline.ts'
+import { builderFor, finish } from './rewrite.ts'
 import { dropDead } from './simplify.ts'
-import { Writer, idOf, memOf } from './writer.ts'
 
 /** Deeper expressions are cut by a name: compilers limit nested parentheses. */
 const DEEPEST = 24
+
+interface Place {
+  readonly block: Block
+  readonly at: number
+}
 
 /** Where an expression is needed, and how often it would be printed without a name. */
 interface Use {
@@ -24,19 +30,30 @@ interface Use {
   count: number
 }
 
-export function place(kernel: Kernel, target?: Target): Kernel {
-  const writer = new Writer(kernel)
-  const plan = new Plan(outline(dropDead(kernel), writer), target?.lanes === true)
-  plan.schedule()
-  return new Emission(writer, plan, findInlined(kernel, plan)).finish(kernel)
+/** The statement that a place is part of, in the block around. */
+function outside({ block: { parent, at } }: Place): Place {
+  if (parent === undefined) throw new TypeError('two uses of a value are in no common block')
+  return { block: parent, at }
 }
 
-class Plan {
+interface Named {
+  readonly node: Node
+  readonly name: string
+}
+
+export function place(kernel: Kernel, target?: Target): Kernel {
+  const builder = builderFor(kernel)
+  const placement = new Placement(outline(dropDead(kernel), builder), target?.lanes === true)
+  placement.schedule()
+  new Emission(builder, placement, findInlined(kernel, placement)).run()
+  return finish(builder, kernel)
+}
+
+class Placement {
   readonly body: Block
   readonly uses = new Map<Node, Use>()
   /** Expressions with a name, by where it is given. */
-  readonly named = new Map<Block, Map<number, Node[]>>()
-  readonly names = new Map<Node, string>()
+  readonly named = new Map<Block, Map<number, Named[]>>()
   readonly #hints: ReadonlyMap<Node, string>
   /** small steps may stand wherever they are needed: GPU compilers find them again */
   readonly #expanded: boolean
@@ -62,10 +79,8 @@ class Plan {
   #enter(block: Block): void {
     block.statements.forEach((statement, at) => {
       const { node, operands, blocks } = statement
-      for (const inner of blocks) {
-        if (node.op === 'for') this.#home.set(idOf(node.arg), inner)
-      }
-      if (node.op === 'let') this.#home.set(idOf(node.arg), block)
+      if (node.op === 'for') for (const inner of blocks) this.#home.set(node.arg.id, inner)
+      if (node.op === 'let') this.#home.set(node.arg.id, block)
       operands.forEach((operand, position) => {
         // a bound is looked at in every round
         const count = node.op === 'for' && position > 0 ? 2 : 1
@@ -81,8 +96,9 @@ class Plan {
     })
   }
 
-  #noteIndex({ op, src }: Node): void {
-    if ((op === 'load' || op === 'store' || op === 'atomic') && src[0] !== undefined) this.#indices.add(src[0])
+  #noteIndex({ op, src: [index] }: Node): void {
+    const { access, tile } = opRecord(op)
+    if (access !== undefined && tile !== true && index !== undefined) this.#indices.add(index)
   }
 
   #collect(node: Node): void {
@@ -97,22 +113,20 @@ class Plan {
       this.uses.set(node, { block, at, count })
       return
     }
-    let [other, position] = [block, at]
-    while (use.block !== other) {
-      if (use.block.depth >= other.depth) {
-        use.at = use.block.at
-        use.block = use.block.parent as Block
-      } else {
-        position = other.at
-        other = other.parent as Block
-      }
+    let other: Place = { block, at }
+    let own: Place = use
+    while (own.block !== other.block) {
+      if (own.block.depth >= other.block.depth) own = outside(own)
+      else other = outside(other)
     }
-    use.at = Math.min(use.at, position)
+    use.block = own.block
+    use.at = Math.min(own.at, other.at)
     use.count += count
   }
 
   #decide(node: Node, deep: boolean): void {
-    const use = this.uses.get(node) as Use
+    const use = this.uses.get(node)
+    if (use === undefined) return
     const hint = this.#hints.get(node)
     const home = this.#hoist(node, use, hint !== undefined)
     const hoisted = home !== use.block
@@ -123,11 +137,11 @@ class Plan {
     }
     const at = project(use.block, use.at, home)
     let places = this.named.get(home)
-    if (places === undefined) this.named.set(home, (places = new Map<number, Node[]>()))
+    if (places === undefined) this.named.set(home, (places = new Map<number, Named[]>()))
+    const named = { node, name: hint ?? (this.#indices.has(node) ? 'at' : node.dtype === 'bool' ? 'ok' : 't') }
     const list = places.get(at)
-    if (list === undefined) places.set(at, [node])
-    else list.push(node)
-    this.names.set(node, hint ?? (this.#indices.has(node) ? 'at' : node.dtype === 'bool' ? 'ok' : 't'))
+    if (list === undefined) places.set(at, [named])
+    else list.push(named)
     for (const child of node.src) this.#use(child, home, at, 1)
   }
 
@@ -153,7 +167,7 @@ class Plan {
   #earliestOf(node: Node): Block {
     const known = this.#earliest.get(node)
     if (known !== undefined) return known
-    let earliest = node.op === 'local' ? (this.#home.get(node.arg as number) ?? this.body) : this.body
+    let earliest = node.op === 'local' ? (this.#home.get(node.arg) ?? this.body) : this.body
     for (const child of node.src) {
       const block = this.#earliestOf(child)
       if (block.depth > earliest.depth) earliest = block
@@ -176,65 +190,63 @@ function findDeep(ascending: readonly Node[], hints: ReadonlyMap<Node, string>):
 }
 
 /** The loads and reads of variables that may move into their one use, by id of their `let`. */
-function findInlined(kernel: Kernel, plan: Plan): Map<number, Node> {
+function findInlined(kernel: Kernel, placement: Placement): Map<number, Node> {
   const inlined = new Map<number, Node>()
   const locals = new Map<number, Use>()
-  for (const [node, use] of plan.uses) if (node.op === 'local') locals.set(node.arg as number, use)
+  for (const [node, use] of placement.uses) if (node.op === 'local') locals.set(node.arg, use)
 
   function visit(block: Block): void {
     /** where a let that moves is computed in the end */
     const moved = new Map<number, number>()
-    for (let at = block.statements.length - 1; at >= 0; at--) {
-      const { node, operands, blocks } = block.statements[at] as Statement
+    for (const [at, { node, operands, blocks }] of [...block.statements.entries()].toReversed()) {
       for (const inner of blocks) visit(inner)
-      const effect = operands[0]
+      const [effect] = operands
       if (node.op !== 'let' || effect === undefined || (effect.op !== 'load' && effect.op !== 'get')) continue
-      const use = locals.get(idOf(node.arg))
+      const use = locals.get(node.arg.id)
       if (use === undefined || use.count !== 1 || use.block !== block) continue
       const end = moved.get(use.at) ?? use.at
       if (keysOf(effect).some((key) => changedBetween(block, key, at, end))) continue
       moved.set(at, end)
-      inlined.set(idOf(node.arg), effect)
+      inlined.set(node.arg.id, effect)
     }
   }
 
-  function keysOf({ op, arg }: Node): string[] {
-    if (op === 'get') return [variableKey(arg as number)]
-    const memory = memoryOf(kernel, memOf(arg))
-    return memory !== undefined && !isShared(memory) && memory.role === 'read' ? [] : [memOf(arg), '*']
+  function keysOf({ op, arg }: NodeOf<'load' | 'get'>): string[] {
+    if (op === 'get') return [variableKey(arg)]
+    const memory = memoryOf(kernel, arg.mem)
+    return memory !== undefined && isReadOnly(memory) ? [] : [arg.mem, EVERYTHING]
   }
 
-  visit(plan.body)
+  visit(placement.body)
   return inlined
 }
 
 class Emission {
-  readonly #writer: Writer
-  readonly #plan: Plan
+  readonly #builder: Builder
+  readonly #placement: Placement
   readonly #inlined: ReadonlyMap<number, Node>
   readonly #done = new Map<Node, Node>()
 
-  constructor(writer: Writer, plan: Plan, inlined: ReadonlyMap<number, Node>) {
-    this.#writer = writer
-    this.#plan = plan
+  constructor(builder: Builder, placement: Placement, inlined: ReadonlyMap<number, Node>) {
+    this.#builder = builder
+    this.#placement = placement
     this.#inlined = inlined
   }
 
-  finish(kernel: Kernel): Kernel {
-    this.#block(this.#plan.body)
-    return this.#writer.finish(kernel)
+  run(): void {
+    this.#block(this.#placement.body)
   }
 
   #block(block: Block): void {
-    const named = this.#plan.named.get(block)
+    const named = this.#placement.named.get(block)
     block.statements.forEach(({ node, operands, blocks }, at) => {
       // found from users to operands, so backwards is the order of computation
-      for (const value of named?.get(at)?.toReversed() ?? []) {
-        this.#done.set(value, this.#writer.bind(this.#plan.names.get(value) as string, this.#rebuild(value)))
+      for (const { node: value, name } of named?.get(at)?.toReversed() ?? []) {
+        this.#done.set(value, this.#builder.bind(name, this.#rebuild(value)))
       }
-      if (node.op === 'let' && this.#inlined.has(idOf(node.arg))) return
-      const inner = blocks.map((each) => this.#writer.inside(() => this.#block(each)))
-      this.#writer.add(node.op, [...operands.map((operand) => this.#operand(operand)), ...inner], node.arg)
+      if (node.op === 'let' && this.#inlined.has(node.arg.id)) return
+      const inner = blocks.map((each) => this.#builder.block(() => this.#block(each)))
+      this.#builder.add(node.op, [...operands.map((operand) => this.#operand(operand)), ...inner], node.arg)
     })
   }
 
@@ -246,14 +258,14 @@ class Emission {
   #expression(node: Node): Node {
     const known = this.#done.get(node)
     if (known !== undefined) return known
-    const effect = node.op === 'local' ? this.#inlined.get(node.arg as number) : undefined
+    const effect = node.op === 'local' ? this.#inlined.get(node.arg) : undefined
     const made = this.#rebuild(effect ?? node)
     this.#done.set(node, made)
     return made
   }
 
   #rebuild({ op, dtype, src, arg }: Node): Node {
-    return this.#writer.make(
+    return this.#builder.make(
       op,
       dtype,
       src.map((child) => this.#expression(child)),

@@ -3,7 +3,6 @@
 
 import type { Node } from '../node.ts'
 import { constantOf } from './constant.ts'
-import { idOf, memOf, widthArg } from './writer.ts'
 
 /** Elements `first`, `first` + 1, ... of a buffer; `ids` are the locals that each of them is bound to. */
 export interface Run {
@@ -23,13 +22,16 @@ interface Found {
 export function findRuns(statements: readonly Node[], takes: (mem: string) => boolean): Run[] {
   const found = new Map<string, Map<Node, Found[]>>()
   for (const { op, src, arg } of statements) {
-    const load = src[0]
-    if (op !== 'let' || load?.op !== 'load' || widthArg(load.arg) !== undefined || !takes(memOf(load.arg))) continue
-    const index = load.src[0] as Node
+    if (op !== 'let' || src[0].op !== 'load' || src[0].arg.width !== undefined) continue
+    const {
+      src: [index],
+      arg: { mem },
+    } = src[0]
+    if (!takes(mem)) continue
     const { base, offset } = split(index)
-    const ofMemory = found.get(memOf(load.arg)) ?? new Map<Node, Found[]>()
-    ofMemory.set(base, [...(ofMemory.get(base) ?? []), { id: idOf(arg), index, offset }])
-    found.set(memOf(load.arg), ofMemory)
+    const ofMemory = found.get(mem) ?? new Map<Node, Found[]>()
+    ofMemory.set(base, [...(ofMemory.get(base) ?? []), { id: arg.id, index, offset }])
+    found.set(mem, ofMemory)
   }
   return [...found].flatMap(([mem, ofMemory]) => [...ofMemory.values()].flatMap((loads) => runsOf(mem, loads)))
 }
@@ -49,9 +51,9 @@ function runsOf(mem: string, loads: readonly Found[]): Run[] {
 
 /** `x + 3` as `x` and 3. */
 function split(index: Node): { base: Node; offset: number } {
-  const added = index.op === 'add' ? constantOf(index.src[1] as Node) : undefined
+  const added = index.op === 'add' ? constantOf(index.src[1]) : undefined
   // a constant this large was a subtraction
-  if (added === undefined || added >= 2 ** 31) return { base: index, offset: 0 }
-  const inner = split(index.src[0] as Node)
+  if (index.op !== 'add' || added === undefined || added >= 2 ** 31) return { base: index, offset: 0 }
+  const inner = split(index.src[0])
   return { base: inner.base, offset: inner.offset + added }
 }

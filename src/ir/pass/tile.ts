@@ -4,11 +4,12 @@
 
 import { isTile } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
+import type { Builder } from '../build.ts'
 import { type Kernel, memoryOf, uses } from '../kernel.ts'
-import type { Node } from '../node.ts'
+import { type Node, type NodeOf, idOf } from '../node.ts'
 import type { Target } from '../target.ts'
 import type { Value } from '../value.ts'
-import { Writer, idOf, memOf, nameOf } from './writer.ts'
+import { builderFor, copy, finish, rebuilder, u32, valueOf } from './rewrite.ts'
 
 type U32 = Value<'u32'>
 type F32 = Value<'f32'>
@@ -30,10 +31,11 @@ export function tile(kernel: Kernel, target: Target): Kernel {
 class Tiler {
   readonly #kernel: Kernel
   readonly #lanes: number
+  /** elements of a tile that a lane holds */
   readonly #each: number
-  readonly #writer: Writer
+  readonly #builder: Builder
   readonly #sublane: U32
-  readonly #done = new Map<Node, Node>()
+  readonly #expression: (node: Node) => Node
   /** the ids of the scalars that stand for a tile's name */
   readonly #ids = new Map<number, readonly number[]>()
 
@@ -41,99 +43,95 @@ class Tiler {
     this.#kernel = kernel
     this.#lanes = lanes
     this.#each = (SIDE * SIDE) / lanes
-    this.#writer = new Writer(kernel)
-    this.#sublane = this.#writer.value(this.#writer.make('index', 'u32', [], 'sublane'))
+    this.#builder = builderFor(kernel)
+    this.#expression = rebuilder(this.#builder)
+    this.#sublane = valueOf(this.#builder, this.#builder.index('sublane'))
   }
 
   run(): Kernel {
     this.#kernel.body.src.forEach(this.#statement)
-    return this.#writer.finish(this.#kernel)
-  }
-
-  readonly #expression = (node: Node): Node => {
-    const known = this.#done.get(node)
-    if (known !== undefined) return known
-    const made = this.#writer.make(node.op, node.dtype, node.src.map(this.#expression), node.arg)
-    this.#done.set(node, made)
-    return made
+    return finish(this.#builder, this.#kernel)
   }
 
   readonly #statement = (node: Node): void => {
-    const { op, src, arg } = node
-    const value = src.at(-1)
-    if (value === undefined || !isTile(value.dtype)) return this.#writer.copy(node, this.#expression, this.#statement)
-    if (op === 'tileStore') return this.#store(node)
-    const ids = this.#idsOf(op === 'set' ? (arg as number) : idOf(arg))
+    const { op, src } = node
+    const isBinding = (op === 'let' || op === 'var' || op === 'set') && isTile(src[0].dtype)
+    if (isBinding) this.#assign(node)
+    else if (op === 'tileStore') this.#store(node)
+    else copy(this.#builder, node, this.#expression, this.#statement)
+  }
+
+  #assign(node: NodeOf<'let' | 'var' | 'set'>): void {
     // what a tile operation reads is bound before anything of it is written
-    return this.#elements(value).forEach((element, at) => {
-      const id = ids[at] as number
-      this.#writer.add(op, [element], op === 'set' ? id : { id, name: nameOf(arg) })
-    })
+    const elements = this.#elements(node.src[0])
+    for (const [at, id] of this.#idsOf(idOf(node)).entries()) {
+      const element = elements[at]
+      if (element !== undefined) this.#builder.add(node.op, [element], node.op === 'set' ? id : { id, name: node.arg.name })
+    }
   }
 
   /** This lane's elements of a tile; what must happen first is written before. */
   #elements(value: Node): readonly Node[] {
-    const { op, src, arg } = value
+    const builder = this.#builder
     const scalar = value.dtype === 'f32t' ? 'f32' : 'f16'
-    switch (op) {
+    switch (value.op) {
       case 'local':
       case 'get':
-        return this.#idsOf(arg as number).map((id) => this.#writer.make(op, scalar, [], id))
-      case 'tileFill':
-        return Array.from({ length: this.#each }, () => this.#expression(src[0] as Node))
+        return this.#idsOf(value.arg).map((id) => builder.make(value.op, scalar, [], id))
+      case 'tileFill': {
+        const filling = this.#expression(value.src[0])
+        return Array.from({ length: this.#each }, () => filling)
+      }
       case 'tileLoad':
-        return this.#places(value).map((index) => this.#writer.make('load', scalar, [index.node], { mem: memOf(arg) }))
+        return this.#places(value).map((index) => builder.make('load', scalar, [index.node], { mem: value.arg.mem }))
+      case 'tileMma':
+        return this.#multiply(value)
       default:
-        return this.#multiply(src)
+        throw new IngotError('bad-kernel', `${value.op} gives no tile`, { op: this.#kernel.name })
     }
   }
 
   #idsOf(id: number): readonly number[] {
     let list = this.#ids.get(id)
-    if (list === undefined) this.#ids.set(id, (list = Array.from({ length: this.#each }, () => this.#writer.freshId())))
+    if (list === undefined) this.#ids.set(id, (list = Array.from({ length: this.#each }, () => this.#builder.freshId())))
     return list
   }
 
   /** Where this lane's elements are in memory. */
-  #places({ src, arg }: Node): U32[] {
-    const [index, row] = src.slice(0, 2).map((node) => this.#writer.value<'u32'>(this.#expression(node))) as [U32, U32]
-    const { transposed } = arg as { transposed?: boolean }
+  #places({ src, arg }: NodeOf<'tileLoad' | 'tileStore'>): U32[] {
+    const value = (node: Node): U32 => valueOf(this.#builder, this.#expression(node))
+    const [index, row] = [value(src[0]), value(src[1])]
     return Array.from({ length: this.#each }, (_, at) => {
       const element = this.#sublane.add(this.#lanes * at)
       const [r, c] = [element.div(SIDE), element.rem(SIDE)]
-      return transposed === true ? index.add(c.mul(row)).add(r) : index.add(r.mul(row)).add(c)
+      return arg.transposed === true ? index.add(c.mul(row)).add(r) : index.add(r.mul(row)).add(c)
     })
   }
 
-  #store(node: Node): void {
-    const elements = this.#elements(node.src[2] as Node)
-    const storage = memoryOf(this.#kernel, memOf(node.arg))?.storage
-    this.#places(node).forEach((index, at) => {
-      const element = this.#writer.value<'f32'>(elements[at] as Node)
-      this.#writer.store(memOf(node.arg), index, storage === 'f16' ? element.to('f16').node : element.node)
-    })
+  #store(node: NodeOf<'tileStore'>): void {
+    const elements = this.#elements(node.src[2])
+    const { mem } = node.arg
+    const isHalf = memoryOf(this.#kernel, mem)?.storage === 'f16'
+    for (const [at, index] of this.#places(node).entries()) {
+      const element = elements[at]
+      if (element === undefined) continue
+      this.#builder.store(mem, index.node, isHalf ? valueOf<'f32'>(this.#builder, element).to('f16').node : element)
+    }
   }
 
   /** a * b + c */
-  #multiply(src: readonly Node[]): Node[] {
-    const elements = (node: Node): F32[] => this.#elements(node).map((each) => this.#writer.value<'f32'>(each).to('f32'))
-    const [a, b, c] = src.map(elements) as [F32[], F32[], F32[]]
-    const known = new Map<string, F32>()
-    const fetch = (from: F32[], at: number, lane: U32): F32 => {
-      if (lane.node === this.#sublane.node) return from[at] as F32
-      const key = `${from === a ? 'a' : 'b'} ${at} ${lane.node.id}`
-      let value = known.get(key)
-      if (value === undefined) {
-        const shuffle = this.#writer.make('subShuffle', 'f32', [(from[at] as F32).node, lane.node])
-        known.set(key, (value = this.#writer.value(this.#writer.bind('other', shuffle))))
-      }
-      return value
-    }
-    return c.map((sum, at) => {
-      let total = sum
-      for (let k = 0; k < SIDE; k++) total = fetch(a, ...this.#ofRow(at, k)).fma(fetch(b, ...this.#ofColumn(at, k)), total)
+  #multiply({ src: [left, right, sum] }: NodeOf<'tileMma'>): Node[] {
+    const a = new Held(this.#builder, this.#sublane, this.#floats(left))
+    const b = new Held(this.#builder, this.#sublane, this.#floats(right))
+    return this.#floats(sum).map((start, at) => {
+      let total = start
+      for (let k = 0; k < SIDE; k++) total = a.fetch(...this.#ofRow(at, k)).fma(b.fetch(...this.#ofColumn(at, k)), total)
       return total.node
     })
+  }
+
+  #floats(tile: Node): F32[] {
+    return this.#elements(tile).map((each) => valueOf<'f32'>(this.#builder, each).to('f32'))
   }
 
   /** Number and lane of element k in the row of this lane's element `at`. */
@@ -141,7 +139,7 @@ class Tiler {
     const lanes = this.#lanes
     if (lanes >= SIDE) return [at, this.#sublane.and(lanes - SIDE).add(k)]
     const element = SIDE * Math.floor((lanes * at) / SIDE) + k
-    return [Math.floor(element / lanes), this.#writer.u32(element % lanes)]
+    return [Math.floor(element / lanes), u32(this.#builder, element % lanes)]
   }
 
   /** Number and lane of element k in the column of this lane's element `at`. */
@@ -149,5 +147,33 @@ class Tiler {
     const lanes = this.#lanes
     if (lanes >= SIDE) return [Math.floor((SIDE * k) / lanes), this.#sublane.rem(SIDE).add((SIDE * k) % lanes)]
     return [(SIDE * k + ((lanes * at) % SIDE)) / lanes, this.#sublane]
+  }
+}
+
+/** The elements of one tile, as the lanes of a subgroup hold them. */
+class Held {
+  readonly #builder: Builder
+  readonly #sublane: U32
+  readonly #elements: readonly F32[]
+  readonly #fetched = new Map<string, F32>()
+
+  constructor(builder: Builder, sublane: U32, elements: readonly F32[]) {
+    this.#builder = builder
+    this.#sublane = sublane
+    this.#elements = elements
+  }
+
+  /** Element number `at` of a lane; that of another lane is fetched once. */
+  fetch(at: number, lane: U32): F32 {
+    const own = this.#elements[at]
+    if (own === undefined) throw new RangeError(`a lane holds ${this.#elements.length} elements of a tile, not ${at + 1}`)
+    if (lane.node === this.#sublane.node) return own
+    const key = `${at} ${lane.node.id}`
+    let value = this.#fetched.get(key)
+    if (value === undefined) {
+      const shuffle = this.#builder.effect('other', 'subShuffle', [own.node, lane.node])
+      this.#fetched.set(key, (value = valueOf(this.#builder, shuffle)))
+    }
+    return value
   }
 }

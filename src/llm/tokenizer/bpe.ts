@@ -5,6 +5,8 @@
 // written byte by byte. Which pairs join is found in the list by spelling, then remembered by number: a list has hundreds of
 // thousands of lines, and a text needs few of them.
 
+/* oxlint-disable typescript/no-non-null-assertion -- bytes index 256 entries; other indices run over what was just written */
+
 import { IngotError } from '../../base/error.ts'
 import { Merger, NEVER, PairTable, type Pairs } from './merge.ts'
 import type { PreTokenizer } from './pretokenize.ts'
@@ -105,7 +107,7 @@ export class BpeModel implements Pairs {
       return this.#pairs.rankAt(slot)
     }
     const [one, other] = [this.#symbols.textOf(left), this.#symbols.textOf(right)]
-    // A line is parted at its first space, so a spelling with a space inside is never the left side of one.
+    // A line is cut at its first space, so a spelling with a space inside is never the left part of one.
     const rank = one.indexOf(' ', 1) < 0 ? (this.#ranks.get(`${one} ${other}`) ?? NEVER) : NEVER
     this.joined = rank === NEVER ? 0 : this.#symbols.of(one + other)
     if (this.#pairs.size >= MOST_PAIRS) this.#pairs.clear()
@@ -128,7 +130,7 @@ export function bpeBytes(text: string, type: number | undefined): Uint8Array {
   return Uint8Array.from(bytes)
 }
 
-/** Refuses a list that no rank could number. */
+/** Refuses a list with more lines than ranks can number. */
 export function checkMerges(merges: readonly string[]): readonly string[] {
   if (merges.length < MOST_MERGES) return merges
   throw new IngotError('bad-file', 'too many merges', { op: 'tokenizer', got: merges.length, wanted: `below ${MOST_MERGES}` })

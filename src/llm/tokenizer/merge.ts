@@ -4,6 +4,8 @@
 // Invariant: n log n in the number of symbols. Pairs wait in a binary heap, symbols in a linked list; a pair that no longer
 // stands is recognised by its rank when it comes up, never searched for.
 
+/* oxlint-disable typescript/no-non-null-assertion -- slots are masked to the size; links and heap places stay below the reserved count */
+
 /** Which pairs join, how well, and into what. */
 export interface Pairs {
   /** the rank of the pair (lower joins first), or -1; leaves the joined symbol in `joined` */
@@ -99,7 +101,7 @@ export class Merger {
   #heap = new Float64Array(0)
   #waiting = 0
   /** pairs looked up and heap levels walked, since creation: what tests count */
-  steps = 0
+  operations = 0
 
   constructor(pairs: Pairs) {
     this.#pairs = pairs
@@ -124,7 +126,7 @@ export class Merger {
           joined = pairs.joined
         }
       }
-      this.steps += count
+      this.operations += count
       if (best < 0) break
       symbols[at] = joined
       symbols.copyWithin(at + 1, at + 2, count)
@@ -167,7 +169,7 @@ export class Merger {
     const right = this.#next[at]!
     const rank = right < 0 ? NEVER : this.#pairs.rank(symbols[at]!, symbols[right]!)
     this.#rank[at] = rank
-    this.steps++
+    this.operations++
     if (rank < 0) return
     this.#joined[at] = this.#pairs.joined
     this.#push(rank * POSITIONS + at)
@@ -181,7 +183,7 @@ export class Merger {
       if (heap[parent]! <= key) break
       heap[hole] = heap[parent]!
       hole = parent
-      this.steps++
+      this.operations++
     }
     heap[hole] = key
   }
@@ -197,7 +199,7 @@ export class Merger {
       if (heap[child]! >= key) break
       heap[hole] = heap[child]!
       hole = child
-      this.steps++
+      this.operations++
     }
     heap[hole] = key
     return top

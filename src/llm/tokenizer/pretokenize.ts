@@ -46,8 +46,10 @@ const DEEPSEEK_CJK = '[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+'
 const DEEPSEEK3 = '[!-\\/:-@\\[-`\\{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|' + SPACES
 const SENTENCE_WORD = ' ?[^\\(\\s\\|.,!?\\u2026\\u3002\\uff0c\\u3001\\u0964\\u06d4\\u060c\\)]+'
 
-const RECIPES = [
-  { names: ['default'], patterns: ['[\\p{P}$+<=>^~\\|]+', GPT2, '\\p{N}+', '[0-9][0-9][0-9]'] },
+const DEFAULT: Recipe = { names: ['default'], patterns: ['[\\p{P}$+<=>^~\\|]+', GPT2, '\\p{N}+', '[0-9][0-9][0-9]'] }
+
+const RECIPES: readonly Recipe[] = [
+  DEFAULT,
   {
     names: [
       'gpt-2',
@@ -123,7 +125,7 @@ const RECIPES = [
   },
   { names: ['poro-chat', 'bloom', 'gpt3-finnish'], patterns: [SENTENCE_WORD] },
   { names: ['viking'], patterns: [SENTENCE_WORD, '\\p{N}'] },
-] as const satisfies readonly Recipe[]
+]
 
 /** The known names; those of one family cut alike. */
 export const PRE_TOKENIZER_FAMILIES: readonly (readonly string[])[] = RECIPES.map((recipe) => recipe.names)
@@ -131,16 +133,15 @@ export const PRE_TOKENIZERS: readonly string[] = PRE_TOKENIZER_FAMILIES.flat()
 
 /** An unknown or missing name gets the default and a warning: generation works, a little worse. */
 export function createPreTokenizer(name: string | undefined, warn: (message: string) => void): PreTokenizer {
-  const recipes: readonly Recipe[] = RECIPES
-  const known = recipes.find((recipe) => name !== undefined && recipe.names.includes(name))
-  if (known === undefined) {
+  const known = name !== undefined && PRE_TOKENIZERS.includes(name) ? name : 'default'
+  if (known !== name) {
     const what = name === undefined ? 'the file names no pre-tokenizer' : `unknown pre-tokenizer '${name}'`
     warn(`tokenizer: ${what}; using 'default', results may be worse. Known: ${PRE_TOKENIZERS.join(', ')}`)
   }
-  const { names, patterns, wholeWords = false, addBos = false } = known ?? recipes[0]!
+  const { patterns, wholeWords = false, addBos = false } = RECIPES.find(({ names }) => names.includes(known)) ?? DEFAULT
   const stages = patterns.map(compile)
   return {
-    name: known === undefined ? names[0]! : name!,
+    name: known,
     wholeWords,
     addBos,
     split(text) {
@@ -170,7 +171,7 @@ function next(pattern: RegExp, text: string): RegExpExecArray | null {
   try {
     return pattern.exec(text)
   } catch (cause) {
-    // the engine's backtracking stack has an end
+    // The regular expression engine's stack for backtracking is finite.
     const hint = 'split the text'
     throw new IngotError('too-large', 'a single word is too long', { op: 'tokenizer', got: text.length, hint, cause })
   }

@@ -6,6 +6,8 @@
 // there changes no result. Short cuts are remembered. What only some texts need is made when one comes: a prompt of a few words
 // should not wait for tables that serve books.
 
+/* oxlint-disable typescript/no-non-null-assertion -- ids are of the vocabulary, bytes below 256; other indices run over what was written */
+
 import { Merger, NEVER, PairTable, type Pairs } from './merge.ts'
 import { Symbols } from './symbol.ts'
 import { TokenType, type Vocabulary } from './vocabulary.ts'

@@ -1,6 +1,7 @@
 // Token bytes to text. A token may end inside a character, so bytes wait until the character is whole; what can no longer
 // become one is U+FFFD, as TextDecoder has it. Knows nothing of vocabularies.
 
+/** Turns ids into text, one by one. */
 export interface StreamDecoder {
   /** The text that this token completes; often empty. */
   push(id: number): string

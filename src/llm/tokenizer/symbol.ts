@@ -12,6 +12,7 @@ export class Symbols {
     this.#vocabulary = vocabulary
   }
 
+  /** The number of a spelling: always the same for the same one. */
   of(text: string): number {
     let symbol = this.#vocabulary.ids.get(text) ?? this.#numbers.get(text)
     if (symbol === undefined) {
@@ -21,8 +22,9 @@ export class Symbols {
     return symbol
   }
 
+  /** The spelling of a number that `of` gave. */
   textOf(symbol: number): string {
     const { texts } = this.#vocabulary
-    return texts[symbol] ?? this.#others[symbol - texts.length]!
+    return texts[symbol] ?? this.#others[symbol - texts.length] ?? ''
   }
 }

@@ -21,36 +21,49 @@ import {
 } from './vocabulary.ts'
 import { unifyWordPieces, WordPieceModel } from './wordpiece.ts'
 
+/** How text becomes tokens. */
 export interface EncodeOptions {
-  /** put BOS and EOS where the file says (default false) */
+  /** add BOS and EOS where the file says (default false) */
   readonly addSpecial?: boolean
   /** recognise special tokens written out in the text (default false: text from outside cannot forge them) */
   readonly parseSpecial?: boolean
 }
 
+/** How tokens become text. */
 export interface DecodeOptions {
   /** show special tokens by their text (default false: they are left out) */
   readonly special?: boolean
-  /** the text goes on after other text, so its leading space is its own (default false) */
+  /** the text follows other text, so that its leading space is kept (default false) */
   readonly continuation?: boolean
 }
 
+/** Text to token ids and back. Methods that take ids throw `out-of-range` for those that do not exist, but for `is...`. */
 export interface Tokenizer {
+  /** SentencePiece, byte-level BPE, or WordPiece */
   readonly kind: 'spm' | 'bpe' | 'wordpiece'
+  /** how many tokens there are: ids run from 0 to one less */
   readonly vocabSize: number
+  /** the token that begins a text, if there is one */
   readonly bos: number | undefined
+  /** the token that ends a text, if there is one */
   readonly eos: number | undefined
+  /** the token that ends a turn of a conversation, if there is one */
   readonly eot: number | undefined
   /** whether `addSpecial` begins a text with BOS: templates that write it themselves must then not */
   readonly addsBos: boolean
+  /** The ids of a text. Throws `too-large` for a single word of many megabytes. */
   encode(text: string, options?: EncodeOptions): number[]
+  /** The text of ids; bytes that are no UTF-8 become U+FFFD. */
   decode(ids: Iterable<number>, options?: DecodeOptions): string
+  /** A decoder that takes ids one by one and never gives half a character. */
   stream(options?: DecodeOptions): StreamDecoder
-  /** the token as the vocabulary writes it: `<s>`, `▁the` */
+  /** The token as the vocabulary writes it: `<s>`, `▁the`. */
   tokenText(id: number): string
-  /** what the token adds to the text; for special tokens, their text */
+  /** What the token adds to the text; for special tokens, their text. */
   tokenBytes(id: number): Uint8Array
+  /** True for tokens with which a model ends its text or its turn. */
   isEndOfGeneration(id: number): boolean
+  /** True for tokens that say something to the model, not to the reader. */
   isSpecial(id: number): boolean
 }
 
@@ -69,9 +82,11 @@ interface Kind {
   /** builds what encoding needs, which takes time: not called for those who only decode */
   readonly model: () => PlainEncoder
   readonly bytes: (text: string, type: number | undefined) => Uint8Array
+  /** plain text is encoded with a space before it */
   readonly spacePrefix: boolean
   /** the first word of a decoded text loses its space */
   readonly dropFirstSpace: boolean
+  /** the tokens that `addSpecial` puts before and after a text */
   readonly before: number | undefined
   readonly after: number | undefined
 }
@@ -98,20 +113,20 @@ export function createTokenizer(metadata: Metadata, { warn = console.warn }: Tok
 function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Tokenizer {
   const { vocabulary } = kind
   const { texts, types, ends } = vocabulary
-  let encoder: { readonly model: PlainEncoder; readonly specials: Specials } | undefined
   const cache: (Uint8Array | undefined)[] = []
   const nothing = new Uint8Array(0)
 
-  const check = (id: number): number => {
-    if (Number.isInteger(id) && id >= 0 && id < texts.length) return id
+  const tokenText = (id: number): string => {
+    const text = texts[id]
+    if (text !== undefined) return text
     throw new IngotError('out-of-range', 'no such token', { op: 'tokenizer', got: id, wanted: `0 to ${texts.length - 1}` })
   }
-  const tokenBytes = (id: number): Uint8Array => (cache[check(id)] ??= kind.bytes(texts[id]!, types[id]))
+  const tokenBytes = (id: number): Uint8Array => (cache[id] ??= kind.bytes(tokenText(id), types[id]))
   const isSpecial = (id: number): boolean => isSpecialType(types[id])
 
   const stream = ({ special = false, continuation = false }: DecodeOptions = {}): StreamDecoder =>
     createStreamDecoder({
-      bytes: special ? tokenBytes : (id) => (isSpecialType(types[check(id)]) ? nothing : tokenBytes(id)),
+      bytes: special ? tokenBytes : (id) => (isSpecial(id) ? nothing : tokenBytes(id)),
       dropFirstSpace: kind.dropFirstSpace && !continuation,
     })
 
@@ -122,39 +137,7 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
     eos: vocabulary.eos,
     eot: vocabulary.eot,
     addsBos: kind.before !== undefined,
-    encode(text, { addSpecial = false, parseSpecial = false } = {}) {
-      encoder ??= { model: kind.model(), specials: collectSpecials(vocabulary) }
-      const {
-        model,
-        specials: { always, onRequest },
-      } = encoder
-      const ids: number[] = []
-      if (addSpecial && kind.before !== undefined) ids.push(kind.before)
-      const specials = parseSpecial ? onRequest : always
-      // half a surrogate pair has no UTF-8 form
-      const whole = text.replace(/\p{Surrogate}/gu, '\ufffd')
-      let start = 0
-      let first = true
-      const flush = (end: number): void => {
-        if (end > start) model.encode((kind.spacePrefix && first ? ' ' : '') + whole.slice(start, end), ids)
-      }
-      for (let at = 0; at < whole.length;) {
-        const id = specials.longest(whole, at)
-        if (id < 0) {
-          at++
-          continue
-        }
-        flush(at)
-        ids.push(id)
-        first = true
-        at += specials.matched
-        if (stripsAfter(id)) while (at < whole.length && ' \t\n\v\f\r'.includes(whole[at]!)) at++
-        start = at
-      }
-      flush(whole.length)
-      if (addSpecial && kind.after !== undefined) ids.push(kind.after)
-      return ids
-    },
+    encode: createEncode(kind, stripsAfter),
     decode(ids, options) {
       const decoder = stream(options)
       let text = ''
@@ -162,10 +145,44 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
       return text + decoder.flush()
     },
     stream,
-    tokenText: (id) => texts[check(id)]!,
+    tokenText,
     tokenBytes,
     isEndOfGeneration: (id) => ends.has(id),
     isSpecial,
+  }
+}
+
+/** The `encode` of a tokenizer. What it needs is built when it is first called. */
+function createEncode(kind: Kind, stripsAfter: (id: number) => boolean): Tokenizer['encode'] {
+  let encoder: { readonly model: PlainEncoder; readonly specials: Specials } | undefined
+  return (text, { addSpecial = false, parseSpecial = false } = {}) => {
+    encoder ??= { model: kind.model(), specials: collectSpecials(kind.vocabulary) }
+    const { model, specials: tries } = encoder
+    const specials = parseSpecial ? tries.onRequest : tries.always
+    // half a surrogate pair has no UTF-8 form
+    const whole = text.replace(/\p{Surrogate}/gu, '\ufffd')
+    const ids: number[] = []
+    if (addSpecial && kind.before !== undefined) ids.push(kind.before)
+    let start = 0
+    /** Every stretch of plain text begins at the start of the text or after a special token, so each gets the space. */
+    const encodePlain = (end: number): void => {
+      if (end > start) model.encode((kind.spacePrefix ? ' ' : '') + whole.slice(start, end), ids)
+    }
+    for (let at = 0; at < whole.length;) {
+      const id = specials.longest(whole, at)
+      if (id < 0) {
+        at++
+        continue
+      }
+      encodePlain(at)
+      ids.push(id)
+      at += specials.matched
+      if (stripsAfter(id)) while (at < whole.length && ' \t\n\v\f\r'.includes(whole.charAt(at))) at++
+      start = at
+    }
+    encodePlain(whole.length)
+    if (addSpecial && kind.after !== undefined) ids.push(kind.after)
+    return ids
   }
 }
 
@@ -192,7 +209,7 @@ function findStrippers(metadata: Metadata): (id: number) => boolean {
   const name = readValue(metadata, 'general.name')
   if (typeof name !== 'string' || !/phi-?3/i.test(name)) return () => false
   const texts = readStrings(metadata, 'tokenizer.ggml.tokens')
-  return (id) => !['<unk>', '<s>', '<|endoftext|>'].includes(texts[id]!)
+  return (id) => !['<unk>', '<s>', '<|endoftext|>'].includes(texts[id] ?? '')
 }
 
 // ---- the kinds ----

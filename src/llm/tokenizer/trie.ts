@@ -39,7 +39,7 @@ export class Trie {
       const slot = this.#edges.find(node, text.charCodeAt(i))
       if (slot < 0) break
       node = this.#edges.joinedAt(slot)
-      const id = this.#ids[node]!
+      const id = this.#ids[node] ?? -1
       if (id < 0) continue
       best = id
       this.#matched = i + 1 - from

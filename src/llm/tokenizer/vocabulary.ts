@@ -144,12 +144,14 @@ export function readStrings(metadata: Metadata, key: string): readonly string[] 
 function readNumbers(metadata: Metadata, key: string, length: number, otherwise: number): ArrayLike<number> {
   const value = readValue(metadata, key)
   if (value === undefined) return Array.from({ length }, () => otherwise)
-  const list = value as ArrayLike<number>
-  if (!(Array.isArray(value) || ArrayBuffer.isView(value)) || list.length !== length) {
-    const got = typeof value === 'object' ? `${list.length} values` : typeof value
-    throw new IngotError('bad-file', `${key} does not fit the tokens`, { op: 'tokenizer', got, wanted: `${length} numbers` })
-  }
-  return list
+  if (isList(value) && value.length === length) return value
+  const got = isList(value) ? `${value.length} values` : typeof value
+  throw new IngotError('bad-file', `${key} does not fit the tokens`, { op: 'tokenizer', got, wanted: `${length} numbers` })
+}
+
+/** A list of anything: what is no number in it becomes one in the typed array that it is copied into. */
+function isList(value: unknown): value is ArrayLike<number> {
+  return Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView))
 }
 
 /** A special id, or undefined when it is absent or outside the vocabulary (some files write 2^32 - 1 for "none"). */

@@ -1,6 +1,6 @@
 // WordPiece ('bert'): text is cleaned, cut into words and marks, and each word is covered by the longest tokens from the
 // left; a word that cannot be covered is the unknown token. Inside, a token that begins a word carries a leading U+2581
-// and one that continues it carries nothing; files that write '##' for continuations are turned around on reading.
+// and one that continues it carries nothing; files that write '##' for continuations are converted on reading.
 
 import { SPACE } from './spm.ts'
 import { Trie } from './trie.ts'

@@ -1,0 +1,115 @@
+// `ingot bench`: how fast a model runs here, and how that compares with a peer on the same file. The table goes to stdout; progress
+// to stderr, on terminals only.
+
+import { stat } from 'node:fs/promises'
+import { type Command, Option } from 'commander'
+import { ingot, findPeer } from '../../bench/contenders.ts'
+import { readEntries, saveReport, showHistory } from '../../bench/history.ts'
+import { showReport, toJson } from '../../bench/report.ts'
+import { runBench } from '../../bench/run.ts'
+import { FULL, QUICK } from '../../bench/workload.ts'
+import { Failure } from '../failure.ts'
+import { watchInterruption } from '../interruption.ts'
+import { whole } from '../option/number.ts'
+import { checkFile, checkModelPath, defined, deviceName } from '../option/shared.ts'
+import { checkOutput } from '../output/file.ts'
+import { type Progress, showProgress } from '../output/progress.ts'
+
+interface BenchFlags {
+  readonly device?: string
+  readonly threads?: number
+  readonly ctx?: number
+  readonly against?: string
+  readonly quick?: true
+  readonly seed: number
+  readonly json?: true
+  readonly save?: string
+  readonly title?: string
+  readonly comment?: string
+  readonly history?: string
+}
+
+export function define(command: Command): void {
+  command
+    .argument('[model]', 'a GGUF file')
+    .addOption(new Option('-d, --device <name>', 'device to compute on (default: auto)').argParser(deviceName))
+    .option('--threads <n>', 'CPU threads of Ingot and of the peer (default: the best for each)', whole({ least: 1, most: 1024 }))
+    .option('--ctx <n>', 'context length in tokens (default: as trained)', whole({ least: 2, most: 1 << 20 }))
+    .option('--against <peer>', 'measure a peer, too, in turns on the same file: node-llama-cpp')
+    .option('--quick', 'few sizes, few samples, usual settings')
+    .option('-s, --seed <s>', 'seed of the random prompt', whole({ least: 0 }), 1)
+    .option('--json', 'print everything as one JSON object, with the raw samples')
+    .option('--save <file>', 'append the result to a history: a file of JSON lines')
+    .option('--title <text>', 'title of the result in the history')
+    .option('--comment <text>', 'comment on the result in the history')
+    .option('--history <file>', 'compare the last two results of a history, and measure nothing')
+    .action(bench)
+}
+
+async function bench(path: string | undefined, flags: BenchFlags): Promise<void> {
+  if (flags.history !== undefined) return printHistory(path, flags.history, flags.json === true)
+  if (flags.save === undefined && (flags.title ?? flags.comment) !== undefined)
+    throw new Failure('--title and --comment are for a history; use them with --save file.jsonl')
+  const model = await checkModelPath('bench', path)
+  if (flags.save !== undefined) await checkHistory(flags.save)
+  const contenders = [ingot, ...(flags.against === undefined ? [] : [findPeer(flags.against)])]
+  const interruption = watchInterruption()
+  const progress = createProgress()
+  const { signal } = interruption
+  try {
+    const report = await runBench(model, contenders, {
+      effort: flags.quick === true ? QUICK : FULL,
+      seed: flags.seed,
+      constraints: defined({ threads: flags.threads, device: flags.device }),
+      ...defined({ context: flags.ctx }),
+      onProgress: progress.update,
+      signal,
+    })
+    progress.end()
+    process.stdout.write(flags.json === true ? `${JSON.stringify(toJson(report))}\n` : showReport(report))
+    if (flags.save !== undefined) await saveReport(flags.save, report, defined({ title: flags.title, comment: flags.comment }))
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    progress.end()
+    interruption[Symbol.dispose]()
+  }
+  interruption.check()
+}
+
+/** A history grows at its end, so that one that exists is fine; a file that is none would be spoiled. */
+async function checkHistory(file: string): Promise<void> {
+  const { kind } = await checkOutput(file, { force: true })
+  if (kind === 'file' && (await stat(file).catch(() => undefined)) !== undefined) await readEntries(file)
+}
+
+async function printHistory(path: string | undefined, file: string, json: boolean): Promise<void> {
+  if (path !== undefined) throw new Failure('--history shows a file and measures no model')
+  await checkFile(file)
+  const entries = await readEntries(file)
+  if (entries.length === 0) throw new Failure(`no results in ${file}`)
+  process.stdout.write(json ? `${JSON.stringify(entries)}\n` : showHistory(entries))
+}
+
+const REDRAW_MS = 500 // seldom: drawing takes time from what is measured
+
+/** One bar after the other, one for each thing that is measured; drawn again while a single sample takes long. */
+function createProgress(): { update: (what: string, done: number, total: number) => void; end: () => void } {
+  let current: { readonly what: string; readonly bar: Progress; done: number; total: number } | undefined
+  const draw = (): void => current?.bar.update(current.done, current.total)
+  const timer = process.stderr.isTTY ? setInterval(draw, REDRAW_MS).unref() : undefined
+  const update = (what: string, done: number, total: number): void => {
+    if (current?.what !== what) {
+      current?.bar.end()
+      current = { what, bar: showProgress(what), done, total }
+    }
+    Object.assign(current, { done, total })
+    draw()
+  }
+  const end = (): void => {
+    clearInterval(timer)
+    current?.bar.end()
+    current = undefined
+  }
+  return { update, end }
+}

@@ -1,0 +1,72 @@
+// `ingot quantize`: writes a model file in another weight format. The new file appears when it is complete.
+
+import type { Command } from 'commander'
+import { type QuantizeResult, WRITABLE, quantizeModel } from '../../llm/quantize.ts'
+import type { GgmlType } from '../../quant/type.ts'
+import { openGguf } from '../../weights/gguf/gguf.ts'
+import { Failure } from '../failure.ts'
+import { watchInterruption } from '../interruption.ts'
+import { checkFile } from '../option/shared.ts'
+import { checkOutput, openOutput } from '../output/file.ts'
+import { showProgress } from '../output/progress.ts'
+import { showBytes } from '../output/style.ts'
+import { typeName } from '../option/type-name.ts'
+
+interface QuantizeFlags {
+  readonly type: GgmlType
+  readonly outputType?: GgmlType
+  readonly force?: true
+  readonly json?: true
+}
+
+export function define(command: Command): void {
+  command
+    .argument('<in>', 'a GGUF file; any part of a split one')
+    .argument('<out>', 'the file to write')
+    .requiredOption('-t, --type <type>', `weight format: ${WRITABLE.join(', ')}`, typeName(WRITABLE))
+    .option('--output-type <type>', 'format of the output layer, which q6_k keeps more precise (default: as --type)', typeName(WRITABLE))
+    .option('-f, --force', 'replace an existing file')
+    .option('--json', 'print the summary as one JSON object')
+    .action(quantize)
+}
+
+async function quantize(input: string, output: string, flags: QuantizeFlags): Promise<void> {
+  await checkFile(input)
+  const interruption = watchInterruption()
+  const bar = showProgress('quantizing')
+  const begun = performance.now()
+  try {
+    await using model = await openGguf(input)
+    const inputs = [input, ...model.files.flatMap(({ path }) => path ?? [])]
+    const target = await checkOutput(output, { force: flags.force === true, inputs })
+    const result = await quantizeModel(model, openOutput(target), {
+      type: flags.type,
+      signal: interruption.signal,
+      onProgress: ({ written, total }) => bar.update(written, total),
+      ...(flags.outputType === undefined ? {} : { outputType: flags.outputType }),
+    })
+    bar.end()
+    const ms = performance.now() - begun
+    if (flags.json === true) process.stdout.write(`${JSON.stringify({ in: input, out: output, type: flags.type, ...result, ms })}\n`)
+    else describe(output, result, ms)
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error
+    throw new Failure('interrupted; nothing was written', 130)
+  } finally {
+    bar.end()
+    interruption[Symbol.dispose]()
+  }
+}
+
+const NOTES_SHOWN = 4
+
+function describe(output: string, { bytesBefore, bytesAfter, tensors, notes }: QuantizeResult, ms: number): void {
+  const counts = Object.entries(tensors)
+    .map(([type, count]) => `${count} ${type}`)
+    .join(', ')
+  process.stdout.write(
+    `${output}: ${showBytes(bytesBefore)} -> ${showBytes(bytesAfter)} in ${(ms / 1000).toFixed(1)} s; tensors: ${counts}\n`,
+  )
+  for (const note of notes.slice(0, NOTES_SHOWN)) process.stderr.write(`note: ${note}\n`)
+  if (notes.length > NOTES_SHOWN) process.stderr.write(`note: ${notes.length - NOTES_SHOWN} more like these; --json lists them\n`)
+}

@@ -1,0 +1,116 @@
+// `ingot run`: continues a prompt. Text to stdout as it comes and nothing else there; statistics to stderr.
+
+import type { Command } from 'commander'
+import type { GenerationResult } from '../../llm/generation.ts'
+import type { Model } from '../../llm/model.ts'
+import { Failure } from '../failure.ts'
+import { watchInterruption } from '../interruption.ts'
+import { tokenList } from '../option/number.ts'
+import {
+  type ModelFlags,
+  type SampleFlags,
+  addModelOptions,
+  addSampleOptions,
+  checkModelPath,
+  generateOptions,
+  loadWithBar,
+} from '../option/shared.ts'
+import { describeStats } from '../output/stats.ts'
+import { styleFor } from '../output/style.ts'
+
+interface RunFlags extends ModelFlags, SampleFlags {
+  readonly prompt?: string
+  readonly promptTokens?: readonly number[]
+  readonly json?: true
+  readonly stats?: true
+}
+
+export function define(command: Command): void {
+  command
+    .argument('[model]', 'a GGUF file')
+    .option('-p, --prompt <text>', 'the text to continue; - reads it from stdin')
+    .option('--prompt-tokens <ids>', 'token ids instead of text: 1,2,3', tokenList)
+  addSampleOptions(addModelOptions(command))
+    .option('--json', 'print one JSON object with text, tokens and statistics, at the end')
+    .option('--stats', 'print statistics to stderr, even if it is not a terminal')
+    .action(run)
+}
+
+async function run(path: string | undefined, flags: RunFlags): Promise<void> {
+  const file = await checkModelPath('run', path)
+  const prompt = await readPrompt(flags)
+  const interruption = watchInterruption()
+  const { signal } = interruption
+  let model: Model | undefined
+  try {
+    model = await loadWithBar(file, flags, signal)
+    const result = await generate(model, prompt, flags, signal)
+    if (flags.json === true) process.stdout.write(`${JSON.stringify(summary(model, result))}\n`)
+    if (flags.stats === true || (flags.json !== true && process.stderr.isTTY)) {
+      process.stderr.write(`${styleFor(process.stderr).dim(describeStats(model, result.stats))}\n`)
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    await model?.close()
+    interruption[Symbol.dispose]()
+  }
+  interruption.check()
+}
+
+/** Writes the text as it comes, unless JSON was asked for. */
+async function generate(model: Model, prompt: string | readonly number[], flags: RunFlags, signal: AbortSignal): Promise<GenerationResult> {
+  const generation = model.generate(prompt, generateOptions(flags))
+  const stop = (): void => generation.cancel()
+  signal.addEventListener('abort', stop)
+  try {
+    if (flags.json === true) return await generation
+    for await (const piece of generation) process.stdout.write(piece)
+    const result = await generation
+    if (!model.hasTokenizer) process.stdout.write(`${result.tokens.join(',')}\n`)
+    else if (process.stdout.isTTY && !result.text.endsWith('\n')) process.stdout.write('\n')
+    return result
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+async function readPrompt({ prompt, promptTokens }: RunFlags): Promise<string | readonly number[]> {
+  if (prompt !== undefined && promptTokens !== undefined) throw new Failure('--prompt and --prompt-tokens exclude each other')
+  if (promptTokens !== undefined) return promptTokens
+  if (prompt !== undefined && prompt !== '-') return prompt
+  if (prompt === undefined && process.stdin.isTTY) throw new Failure('no prompt given; use -p "text", or pipe it in')
+  const text = await readStdin()
+  if (prompt === undefined && text === '') throw new Failure('the prompt from stdin is empty; use -p "text", or pipe it in')
+  return text
+}
+
+/** All of stdin, without the newline that `echo` adds. */
+async function readStdin(): Promise<string> {
+  const parts: Buffer[] = []
+  for await (const part of process.stdin) parts.push(Buffer.from(part as Uint8Array))
+  return Buffer.concat(parts)
+    .toString('utf8')
+    .replace(/\r?\n$/, '')
+}
+
+function summary(model: Model, { text, tokens, finishReason, stats }: GenerationResult): object {
+  return {
+    text,
+    tokens,
+    device: model.device.name,
+    finishReason,
+    stats: {
+      loadMs: model.loadMs,
+      promptTokens: stats.promptTokens,
+      cachedTokens: stats.cachedTokens,
+      prefillTokensPerSecond: stats.prefillTokensPerSecond,
+      generatedTokens: stats.generatedTokens,
+      decodeTokensPerSecond: stats.decodeTokensPerSecond,
+      submissionsPerToken: stats.submissionsPerToken,
+      dispatchesPerToken: stats.dispatchesPerToken,
+      bytesPerToken: stats.bytesPerToken,
+      fallbacks: model.fallbacks,
+    },
+  }
+}

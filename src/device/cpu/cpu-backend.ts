@@ -1,0 +1,133 @@
+// What is the cpu device's own, over a runtime (runtime.ts), whichever it is.
+//
+// Everything that touches buffers is a job, and jobs run in the order of the calls: also writes and reads that come while work
+// is under way. So memory of a freed buffer may be given out again at once; only what goes back to the heap waits.
+
+import type { Caps } from '../../base/caps.ts'
+import type { Kernel } from '../../ir/kernel.ts'
+import { takeOnlyRead } from '../core/backed-device.ts'
+import type { Backend, Compilation, ReadPieces } from '../core/backend.ts'
+import type { BoundRange, CheckedCommand } from '../core/checked-command.ts'
+import { Lifecycle } from '../core/lifecycle.ts'
+import type { ByteRange, Program } from '../device.ts'
+import type { Job, Runtime } from './runtime.ts'
+
+/** What a recording keeps: jobs that are not running, of which there are as many as ever ran at once. */
+interface RecordedJobs<J> {
+  readonly idle: J[]
+  disposed: boolean
+}
+
+export class CpuBackend<J extends Job, P extends Program> implements Backend<number, P, RecordedJobs<J>> {
+  readonly lifecycle = new Lifecycle('cpu')
+  readonly caps: Caps
+  readonly runtime: Runtime<J, P>
+
+  constructor(runtime: Runtime<J, P>) {
+    this.runtime = runtime
+    this.caps = runtime.caps
+  }
+
+  get detail(): string {
+    return this.runtime.detail
+  }
+
+  create(bytes: number): number {
+    return this.runtime.alloc(bytes, 'alloc')
+  }
+
+  /** Gives memory back once no job that was posted can touch it. */
+  destroy(at: number): void {
+    if (this.runtime.pending === 0) this.runtime.free(at)
+    else
+      void this.lifecycle.settled().finally(() => {
+        if (!this.lifecycle.closed) this.runtime.free(at)
+      })
+  }
+
+  async load(range: ByteRange, readPieces: ReadPieces): Promise<number> {
+    const mapped = await this.runtime.map(range)
+    if (mapped !== undefined) return mapped
+    const at = this.runtime.alloc(range.bytes, 'load')
+    try {
+      await readPieces((offset, piece) => this.runtime.write(at + offset, piece))
+      return at
+    } catch (error) {
+      this.runtime.free(at) // no job has seen it
+      throw error
+    }
+  }
+
+  write(to: BoundRange<number>, bytes: Uint8Array): void {
+    if (this.runtime.pending === 0) return this.runtime.write(to.buffer.memory + to.offset, bytes)
+    // While work is under way, the bytes wait in memory of their own for their turn.
+    const staged = this.runtime.alloc(bytes.length, 'write')
+    this.runtime.write(staged, bytes)
+    const from = { buffer: { ...to.buffer, memory: staged }, offset: 0, bytes: bytes.length, written: false }
+    void this.#runOnce([{ kind: 'copy', from, to }])
+      .catch(() => {}) // a device that is lost says so when work is submitted or read
+      .finally(() => {
+        if (!this.lifecycle.closed) this.runtime.free(staged)
+      })
+  }
+
+  async read(from: BoundRange<number>): Promise<Uint8Array> {
+    if (this.runtime.pending > 0) return takeOnlyRead(await this.#runOnce([{ kind: 'read', from }]))
+    return this.runtime.read(from.buffer.memory + from.offset, from.bytes)
+  }
+
+  compile(kernel: Kernel, key: string): Compilation<P> {
+    const compile = async (): Promise<P> => {
+      const program = await this.runtime.compile(kernel, key)
+      this.lifecycle.assertUsable('compile')
+      return program
+    }
+    return { program: compile(), fresh: true }
+  }
+
+  prepare(commands: readonly CheckedCommand<number, P>[]): RecordedJobs<J> {
+    return { idle: [this.runtime.encode(commands)], disposed: false }
+  }
+
+  dispose(recorded: RecordedJobs<J>): void {
+    recorded.disposed = true
+    for (const job of recorded.idle.splice(0)) this.#release(job)
+  }
+
+  async run(commands: readonly CheckedCommand<number, P>[], recorded: RecordedJobs<J> | undefined): Promise<Uint8Array[]> {
+    if (recorded === undefined) return this.#runOnce(commands)
+    const job = recorded.idle.pop() ?? this.runtime.encode(commands)
+    try {
+      return await this.#run(job)
+    } finally {
+      if (recorded.disposed) this.#release(job)
+      else recorded.idle.push(job)
+    }
+  }
+
+  sync(): Promise<void> {
+    return this.lifecycle.settled()
+  }
+
+  release(): Promise<void> {
+    return this.runtime.close()
+  }
+
+  async #runOnce(commands: readonly CheckedCommand<number, P>[]): Promise<Uint8Array[]> {
+    const job = this.runtime.encode(commands)
+    try {
+      return await this.#run(job)
+    } finally {
+      this.#release(job)
+    }
+  }
+
+  async #run(job: J): Promise<Uint8Array[]> {
+    await this.lifecycle.track(this.runtime.run(job))
+    return job.reads.map(({ at, bytes }) => this.runtime.read(at, bytes))
+  }
+
+  #release(job: J): void {
+    if (!this.lifecycle.closed) this.runtime.release(job)
+  }
+}

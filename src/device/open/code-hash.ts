@@ -1,0 +1,62 @@
+// Which code is running, by its content: a hash over the files that make kernels, for the library that was built from them, and one
+// over these and the devices, for what was found out about them. Any change of a file changes it, whatever clocks and file times say.
+//
+// Files are walked and read one after the other: two hundred small ones take a few milliseconds, and as many promises ten times that.
+
+/** Everything that decides the text of a kernel. */
+const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
+/** What else decides whether a device computes it right. */
+const DEVICES = ['device'] as const
+
+/**
+ * A hash of the code that makes kernels, below a folder like src/ or dist/. Kernels are known by keys, which stand for their
+ * text only as long as this is the same.
+ */
+export function hashSources(root: URL): Promise<string> {
+  return hashFolders(root, SOURCES)
+}
+
+/** Where the code that runs here lies. Throws where that is no place: a page may load code from memory. */
+const here = (): URL => new URL('../../', import.meta.url)
+let runningSources: Promise<string> | undefined
+let runningCode: Promise<string> | undefined
+
+/** `hashSources` of the code that runs here. */
+export async function hashRunningSources(): Promise<string> {
+  return (runningSources ??= hashSources(here()))
+}
+
+/**
+ * The version, sources and devices that run here: what was found out with other code says nothing about this one. In browsers, where
+ * files cannot be asked, a constant: a page's code changes with its address.
+ */
+export function hashRunningCode(): Promise<string> {
+  return (runningCode ??= hashAll().catch(() => 'unknown'))
+}
+
+async function hashAll(): Promise<string> {
+  const { readFile } = await import('node:fs/promises')
+  const { version } = JSON.parse(await readFile(new URL('../package.json', here()), 'utf8')) as { version: string } // our own
+  return `${version}-${await hashRunningSources()}-${await hashFolders(here(), DEVICES)}`
+}
+
+async function hashFolders(root: URL, folders: readonly string[]): Promise<string> {
+  const [{ createHash }, { readdirSync, readFileSync }, { fileURLToPath }] = await Promise.all([
+    import('node:crypto'),
+    import('node:fs'),
+    import('node:url'),
+  ])
+  const base = fileURLToPath(root)
+  const codeBelow = (folder: string): string[] =>
+    readdirSync(`${base}${folder}`, { withFileTypes: true }).flatMap((entry) => {
+      const path = `${folder}/${entry.name}`
+      if (entry.isDirectory()) return codeBelow(path)
+      return /\.[jt]s$/.test(path) && !path.endsWith('.d.ts') ? [path] : []
+    })
+  const hash = createHash('sha256')
+  for (const path of folders.flatMap(codeBelow).sort()) {
+    const text = readFileSync(`${base}${path}`)
+    hash.update(`${path} ${text.length}\n`).update(text)
+  }
+  return hash.digest('hex')
+}

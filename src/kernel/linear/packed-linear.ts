@@ -1,0 +1,313 @@
+// y [n, m] = x [n, k] times w [m, k] transposed, with w packed sixteen rows side by side and x in int8 (activations.ts). One workgroup
+// takes sixteen rows of w and walks the columns (rows of x) a few at a time: while they fit the registers, weights are loaded once for all.
+
+import { item } from '../../base/list.ts'
+import type { Caps } from '../../base/caps.ts'
+import type { Width } from '../../base/dtype.ts'
+import { type Handles, type LaneScope, type Readable, type Writable, buffer, uniform } from '../../ir/author.ts'
+import type { Uniformity, Value, VectorOf } from '../../ir/value.ts'
+import { formatOf } from '../../quant/index.ts'
+import { PACKED_ROWS, type Packed, type PackedTile, packedBlock, packedGroupBytes, runOf } from '../../quant/packed/packed.ts'
+import type { GgmlType } from '../../quant/type.ts'
+import { type Arrays, type Work, family, isCpu } from '../family.ts'
+import { combinations, template } from '../template.ts'
+import { type ActivationShape, dequantized, quantize, quantizedWords, streamsOf, tileSizes } from './activations.ts'
+import { PACKED_FORMATS, packedOf } from './repack.ts'
+
+/** Bytes between what is read and what is asked for from memory: a few blocks. */
+const AHEAD = 8192
+/** More columns compute longer than memory takes. */
+const MOST_AHEAD = 4
+
+/** What is added to a product: a row of biases, or a tensor like y. */
+export type Added = 'nothing' | 'bias' | 'residual'
+
+export interface PackedLinearParams {
+  readonly format: GgmlType
+  readonly m: number
+  readonly k: number
+  /** rows of x */
+  readonly n: number
+  /** rows of x side by side in a tile (activations.ts) */
+  readonly columns: number
+  readonly added: Added
+}
+
+export const packedLinear = family<PackedLinearParams>({
+  name: 'packedLinear',
+  about: 'int8 rows times a packed weight matrix, plus a bias or a residual',
+  // f32 sums of exact integer products; the minimums of K-quants go with sums of activations that have 14 bits.
+  tolerance: ({ format, k }) => (packedOf(format, k)?.scaled === 32 ? 1e-12 : 2e-7),
+  // every kernel there is: tiles that are full and not, matrices that end among rows, and enough of them for several streams
+  cases: PACKED_FORMATS.flatMap((format): PackedLinearParams[] =>
+    (['nothing', 'bias', 'residual'] as const).flatMap((added) => [
+      { format, m: 35, k: 768, n: 1, columns: 1, added },
+      { format, m: 16, k: 256, n: 2, columns: 2, added },
+      { format, m: 33, k: 512, n: 3, columns: 4, added },
+      { format, m: 17, k: 256, n: 13, columns: 8, added },
+      { format, m: 416, k: 256, n: 1, columns: 1, added },
+    ]),
+  ),
+  proofs: [
+    { format: 'q4_k', m: 35, k: 512, n: 1, columns: 1, added: 'bias' },
+    { format: 'q6_k', m: 16, k: 512, n: 3, columns: 4, added: 'residual' },
+    { format: 'q8_0', m: 16, k: 256, n: 2, columns: 2, added: 'nothing' },
+  ],
+  buffers: ({ format, m, k, n, added }) => [
+    { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k, scaledOf(format)) },
+    { name: 'w', role: 'in', type: format, elements: m * k, packedRows: m, cold: true },
+    ...(added === 'bias' ? [{ name: 'bias', role: 'in', type: 'f32', elements: m } as const] : []),
+    ...(added === 'residual' ? [{ name: 'residual', role: 'in', type: 'f32', elements: n * m } as const] : []),
+    { name: 'y', role: 'out', type: 'f32', elements: n * m },
+  ],
+  inputs: (params, random) => ({
+    x: quantize(
+      Float32Array.from({ length: params.n * params.k }, () => 2 * random() - 1),
+      shapeOf(params),
+    ),
+  }),
+  forms: [
+    {
+      name: 'rows',
+      fits: (caps, { format, k, columns }) => isCpu(caps) && packedOf(format, k) !== undefined && tileSizes(caps).includes(columns),
+      work,
+      kernels: (caps) =>
+        combinations<RowTraits>({
+          format: PACKED_FORMATS,
+          width: [caps.width],
+          columns: tileSizes(caps),
+          added: ['nothing', 'bias', 'residual'],
+          streams: [...new Set([1, caps.streams ?? 1])],
+        })
+          .filter(({ streams, columns, format }) => streams === 1 || isStreamed(format, columns))
+          .map(rows),
+    },
+  ],
+  cost: ({ m, k, n }) => ({ operations: 2 * m * k * n, arithmetic: 'i8' }),
+  define,
+})
+
+function scaledOf(format: GgmlType): Packed['scaled'] {
+  return formatOf(format).packed?.scaled ?? 32
+}
+
+export function shapeOf({ format, n, k, columns }: PackedLinearParams): ActivationShape {
+  return { n, k, columns, scaled: scaledOf(format) }
+}
+
+/** `x` is words, `w` the values of the weight. */
+function define({ x, w, bias, residual }: Arrays, params: PackedLinearParams): Arrays {
+  const { m, k, n } = params
+  const values = dequantized(Uint32Array.from(x ?? []), shapeOf(params))
+  const y = new Float32Array(n * m)
+  for (let row = 0; row < n; row++) {
+    for (let out = 0; out < m; out++) {
+      let sum = (bias?.[out] ?? 0) + (residual?.[row * m + out] ?? 0)
+      for (let i = 0; i < k; i++) sum += (values[row * k + i] ?? 0) * (w?.[out * k + i] ?? 0)
+      y[row * m + out] = sum
+    }
+  }
+  return { y }
+}
+
+/** workgroups that a thread should have at the least: fewer, and some wait for others */
+const LEAST_WORKGROUPS = 3
+
+/**
+ * Sixteen rows of each of several places, side by side, where the weights are read for one column only. A core looks a fixed number of
+ * instructions ahead and fetches what it sees there: in four streams that is four times as much of the weights.
+ */
+function streamsFor({ streams = 1, parallel }: Caps, { format, m, columns }: PackedLinearParams): number {
+  return isStreamed(format, columns) && m >= streams * PACKED_ROWS * LEAST_WORKGROUPS * parallel ? streams : 1
+}
+
+function isStreamed(format: GgmlType, columns: number): boolean {
+  return columns === 1 && formatOf(format).packed?.streamed === true
+}
+
+function work(caps: Caps, params: PackedLinearParams): Work {
+  const { format, m, k, n, columns, added } = params
+  const packed = packedOf(format, k)
+  if (packed === undefined) return { launches: [] }
+  const streams = streamsFor(caps, params)
+  const kernel = rows({ format, width: caps.width, columns, added, streams })
+  const uniforms = { m, n, blocks: k / packed.block, groupWords: packedGroupBytes(packed, k) / 4 }
+  // One buffer under several element types: words of quants, bytes and halves of scales.
+  const binds = { floats: 'x', bytes: 'w', halves: 'w' }
+  return { launches: [{ kernel, uniforms, grid: [Math.ceil(m / PACKED_ROWS / streams), 1, 1], binds }] }
+}
+
+/** What a kernel is written for. */
+interface RowTraits {
+  readonly format: GgmlType
+  readonly width: Width
+  readonly columns: number
+  readonly added: Added
+  readonly streams: number
+}
+
+const paramsOf = (added: Added) => ({
+  x: buffer('u32', 'read'),
+  floats: buffer('f32', 'read'),
+  w: buffer('u32', 'read'),
+  bytes: buffer('u8', 'read'),
+  halves: buffer('f16', 'read'),
+  ...(added === 'bias' ? { bias: buffer('f32', 'read') } : {}),
+  ...(added === 'residual' ? { residual: buffer('f32', 'read') } : {}),
+  y: buffer('f32', 'write'),
+  m: uniform('u32'),
+  n: uniform('u32'),
+  blocks: uniform('u32'),
+  groupWords: uniform('u32'),
+})
+
+const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (traits, kernel) => {
+  const { format, width, columns, added, streams } = traits
+  const { packed } = formatOf(format)
+  if (packed === undefined) throw new TypeError(`${format} has no packed layout`)
+  const { quantBytes, scaleBytes } = packedBlock(packed)
+  const [quantWords, scaleWords] = [quantBytes / 4, scaleBytes / 4]
+  const perStream = PACKED_ROWS / width
+  const name = `packed_${format}${columns > 1 ? `_n${columns}` : ''}${streams > 1 ? `_s${streams}` : ''}`
+  return kernel(name, { params: paramsOf(added) }, (p, k) => {
+    const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
+    // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
+    const last = p.m.sub(1).div(PACKED_ROWS)
+    const starts = Array.from({ length: streams }, (_, stream) => {
+      const sixteen = k.workgroupId.x.mul(streams).add(stream)
+      return k.let('start', (streams > 1 ? sixteen.min(last) : sixteen).mul(p.groupWords))
+    })
+    const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
+    const activations = activationsOf(k, p, packed, columns, tiles)
+    k.for({ name: 'tile', to: tiles }, (tileId) => {
+      const sums = Array.from({ length: streams * perStream }, () =>
+        Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width))),
+      )
+      k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
+        const { begin, count } = runOf(k, packed, run, p.blocks)
+        const runStarts = starts.map((start) => k.let('runStart', start.add(begin.mul(quantWords + scaleWords))))
+        const quantStarts = runStarts.map((start) => k.let('quantStart', start.add(count.mul(scaleWords))))
+        eachBlock(k, packed, count, (b) => {
+          const quants = quantStarts.map((start) => k.let('quants', start.add(b.mul(quantWords))))
+          const scales = runStarts.map((start) => k.let('scales', start.add(b.mul(scaleWords))))
+          const place = k.let('place', tileId.mul(p.blocks).add(begin).add(b)) // of the block, among those of all tiles
+          packed.multiply(k, { width, sums, streams, ...weightsOf(p, traits, quants, scales), ...activations(place) })
+        })
+      })
+      sums.forEach((all, group) =>
+        all.forEach((sum, c) => {
+          const column = tileId.mul(columns).add(c)
+          k.when(column.lt(p.n), (inside) => storeRows(inside, p, column.mul(p.m), first.add(group * width), sum.get(), width))
+        }),
+      )
+    })
+  })
+})
+
+type Params = Handles<ReturnType<typeof paramsOf>>
+
+/** How `multiply` sees the weights of a block; `quants` and `scales` are where they begin in each stream, in words. */
+function weightsOf(
+  p: Params,
+  { width, columns }: RowTraits,
+  quants: readonly Value<'u32'>[],
+  scales: readonly Value<'u32'>[],
+): Pick<PackedTile, 'quants' | 'bytes' | 'halves' | 'words'> {
+  const perStream = PACKED_ROWS / width
+  const inStream = (starts: readonly Value<'u32'>[], group: number): Value<'u32'> => item(starts, Math.floor(group / perStream))
+  const rowOf = (group: number): number => (group % perStream) * width
+  /** One load of every cache line asks for the one ahead. */
+  const ahead = (byte: number): { ahead: number } | undefined => (columns <= MOST_AHEAD && byte % 64 === 0 ? { ahead: AHEAD } : undefined)
+  return {
+    quants: (at, plus, group) => {
+      const word = inStream(quants, group).add(at.mul(PACKED_ROWS))
+      return p.w.load(word.add(PACKED_ROWS * plus + rowOf(group)), width, ahead(4 * rowOf(group)))
+    },
+    bytes: (plus, group) => {
+      const byte = inStream(scales, group).mul(4)
+      return p.bytes
+        .load(byte.add(plus + rowOf(group)), width, ahead(plus + rowOf(group)))
+        .as('i32')
+        .to('f32')
+    },
+    halves: (plus, group) => {
+      const half = inStream(scales, group).mul(2)
+      return p.halves.load(half.add(plus / 2 + rowOf(group)), width, ahead(plus + 2 * rowOf(group))).to('f32')
+    },
+    words: (at, plus, byte, group) => {
+      const word = inStream(scales, group).add(at.mul(PACKED_ROWS))
+      return p.w.load(word.add(byte / 4 + PACKED_ROWS * plus + rowOf(group)), width, ahead(4 * rowOf(group)))
+    },
+  }
+}
+
+/** How `multiply` sees the activations of a block, given its place among the blocks of all tiles. */
+function activationsOf(
+  k: LaneScope,
+  p: Params,
+  { scaled }: Packed,
+  columns: number,
+  tiles: Value<'u32'>,
+): (place: Value<'u32'>) => Pick<PackedTile, 'activations' | 'scale' | 'minusSum' | 'sumScale' | 'sums256'> {
+  const { quants, scales, sum, sums } = streamsOf(scaled)
+  const all = k.let('all', tiles.mul(p.blocks).mul(columns)) // blocks of all rows, those that fill up the last tile too
+  const scaleStart = k.let('scaleStart', all.mul(scales.before))
+  const sumStart = k.let('sumStart', all.mul(sum.before))
+  const sumsStart = k.let('sumsStart', all.mul(sums.before))
+  return (place) => {
+    const words = k.let('words', place.mul(quants.each * columns))
+    const factor = k.let('factor', place.mul(columns))
+    const sumOf = (column: number): Value<'f32'> => p.floats.at(sumStart.add(factor).add(column))
+    return {
+      activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
+      scale: (column, quarter) => {
+        const first = quarter === undefined ? factor : factor.mul(scales.each).add(quarter.mul(columns))
+        return p.floats.at(first.add(scaleStart).add(column))
+      },
+      minusSum: sumOf,
+      sumScale: sumOf,
+      sums256: (column, index) => p.x.at(sumsStart.add(factor.mul(sums.each)).add(index * columns + column)),
+    }
+  }
+}
+
+/** The blocks of a run; a run of one needs no loop. */
+function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b: Value<'u32'>) => void): void {
+  if (run === 1) body(k.const('u32', 0))
+  else k.for({ name: 'b', to: count }, (b) => body(b))
+}
+
+interface Result {
+  readonly y: Writable<'f32'>
+  readonly bias?: Readable<'f32', Uniformity> | undefined
+  readonly residual?: Readable<'f32', Uniformity> | undefined
+  readonly m: Value<'u32'>
+}
+
+/** A vector of rows of one column; one by one where the matrix ends among them. */
+function storeRows(
+  k: LaneScope,
+  { y, bias, residual, m }: Result,
+  start: Value<'u32'>,
+  row: Value<'u32'>,
+  sum: VectorOf<'f32'>,
+  width: Width,
+): void {
+  const value = k.let('value', sum)
+  k.when(
+    row.add(width).le(m),
+    () => {
+      const biased = bias === undefined ? value : value.add(bias.load(row, width))
+      y.store(start.add(row), residual === undefined ? biased : biased.add(residual.load(start.add(row), width)))
+    },
+    (inside) => {
+      for (let lane = 0; lane < width; lane++) {
+        inside.when(row.add(lane).lt(m), () => {
+          const one = value.lane(lane)
+          const biased = bias === undefined ? one : one.add(bias.at(row.add(lane)))
+          y.set(start.add(row).add(lane), residual === undefined ? biased : biased.add(residual.at(start.add(row).add(lane))))
+        })
+      }
+    },
+  )
+}

@@ -1,0 +1,188 @@
+// The k largest of one row, sorted: ids, then the bits of their values. A GPU's workgroup takes the best that comes after the last
+// one taken, k times over; a CPU keeps a sorted list and inserts what beats its end. Both first on parts of a long row, then on
+// what the parts have given: lists of k ids, with NO_ID where a part had fewer.
+
+import type { Caps } from '../../base/caps.ts'
+import type { Width } from '../../base/dtype.ts'
+import { IngotError } from '../../base/error.ts'
+import { type LaneScope, type Readable, type Scope, buffer, uniform } from '../../ir/author.ts'
+import type { Kernel } from '../../ir/kernel.ts'
+import type { Uniformity, Value } from '../../ir/value.ts'
+import { NONE, type Work, family, isCpu, isGpu } from '../family.ts'
+import { type Team, combineLanes, teamFor } from '../lanes.ts'
+import { type Write, template } from '../template.ts'
+import { type Stage, logits } from './argmax.ts'
+import { NOTHING, NO_ID, combineBest, orderKey, ranking } from './float-order.ts'
+
+export interface TopkParams {
+  readonly cols: number
+  readonly k: number
+}
+
+const PART = 4096
+/** Largest k: room for the sorted list of a CPU. */
+export const MOST_CHOSEN = 256
+/** Above the key of any value. */
+const ABOVE_ALL = 0x7fffffff
+
+type TopkTraits = Team & { readonly stage: Stage; readonly width: Width }
+
+const sorted = template({ family: 'topk', form: 'sorted list' }, writeTopk)
+const inTurn = template({ family: 'topk', form: 'in turn' }, writeTopk)
+
+export const topk = family<TopkParams>({
+  name: 'topk',
+  about: 'the k largest of a row: ids, then the bits of their values, largest first',
+  tolerance: () => 0,
+  cases: [
+    { cols: 1000, k: 40 },
+    { cols: 1, k: 1 },
+    { cols: 67, k: 67 },
+    { cols: 193, k: 7 },
+    { cols: 9001, k: 40 },
+    { cols: 5000, k: 1 },
+  ],
+  buffers: ({ cols, k }) => [
+    { name: 'x', role: 'in', type: 'f32', elements: cols },
+    { name: 'y', role: 'out', type: 'u32', elements: 2 * k },
+  ],
+  inputs: ({ cols }, random) => ({ x: logits(cols, random) }),
+  forms: [
+    {
+      name: 'sorted list',
+      fits: isCpu,
+      work: (caps, params) => work(caps, params, sorted),
+      kernels: ({ width }) => (['whole', 'cut', 'join'] as const).map((stage) => sorted({ stage, width, lanes: 1, subgroup: 0 })),
+    },
+    { name: 'in turn', fits: isGpu, work: (caps, params) => work(caps, params, inTurn) },
+  ],
+  cost: ({ cols }) => ({ operations: cols, arithmetic: 'f32' }),
+  define: ({ x = NONE }, { k }) => {
+    const ids = ranking(Array.from(x)).slice(0, k)
+    const bits = new Uint32Array(Float32Array.from(ids, (id) => x[id] ?? Number.NaN).buffer)
+    return { y: Uint32Array.from([...ids, ...bits]) }
+  },
+})
+
+function work(caps: Caps, { cols, k }: TopkParams, write: (traits: TopkTraits) => Kernel): Work {
+  if (k < 1 || k > cols || k > MOST_CHOSEN) {
+    throw new IngotError('bad-argument', 'k is out of range', { op: 'topk', got: k, wanted: `1 to ${Math.min(cols, MOST_CHOSEN)}` })
+  }
+  const kernelFor = (stage: Stage, candidates: number): Kernel => write({ stage, width: caps.width, ...teamFor(caps, candidates) })
+  const parts = Math.ceil(cols / PART)
+  if (parts === 1) {
+    return { launches: [{ kernel: kernelFor('whole', cols), uniforms: { total: cols, part: cols, count: k }, grid: [1, 1, 1] }] }
+  }
+  const all = parts * k
+  return {
+    launches: [
+      { kernel: kernelFor('cut', PART), uniforms: { total: cols, part: PART, count: k }, grid: [parts, 1, 1], binds: { y: 'partial' } },
+      { kernel: kernelFor('join', all), uniforms: { total: all, part: all, count: k }, grid: [1, 1, 1], binds: { found: 'partial' } },
+    ],
+    scratch: { partial: 4 * all },
+  }
+}
+
+function writeTopk({ stage, width, lanes, subgroup }: TopkTraits, kernel: Write): Kernel {
+  const params = {
+    x: buffer('f32', 'read'),
+    ...(stage === 'join' ? { found: buffer('u32', 'read') } : {}),
+    y: buffer('u32', 'write'),
+    total: uniform('u32'),
+    part: uniform('u32'),
+    count: uniform('u32'),
+  }
+  return kernel('topk', { params, workgroup: [lanes], subgroup }, (p, k) => {
+    const from = k.let('from', k.workgroupId.x.mul(p.part))
+    const to = k.let('to', from.add(p.part).min(p.total))
+    const write = (round: Value<'u32'>, id: Value<'u32'>): void => {
+      if (stage === 'cut') return p.y.set(k.workgroupId.x.mul(p.count).add(round), id)
+      p.y.set(round, id)
+      return p.y.set(p.count.add(round), p.x.at(id).as('u32'))
+    }
+    const search: Search = { x: p.x, ids: p.found, from, to, count: p.count, write }
+    if (lanes === 1) insertSorted(k, search, width)
+    else takeInTurn(k, { lanes, subgroup }, search)
+  })
+}
+
+interface Search {
+  readonly x: Readable<'f32', Uniformity>
+  /** the candidates from..to; absent: they are the ids */
+  readonly ids: Readable<'u32', Uniformity> | undefined
+  readonly from: Value<'u32', 'uniform'>
+  readonly to: Value<'u32', 'uniform'>
+  readonly count: Value<'u32', 'uniform'>
+  write(round: Value<'u32'>, id: Value<'u32'>): void
+}
+
+function takeInTurn(k: Scope, team: Team, { x, ids, from, to, count, write }: Search): void {
+  const { lanes } = team
+  const combine = combineLanes(k, team)
+  const lastKey = k.var('lastKey', k.const('i32', ABOVE_ALL))
+  const lastId = k.var('lastId', k.const('u32', 0))
+  k.for({ name: 'round', to: count }, (round) => {
+    const [beforeKey, beforeId] = [lastKey.get(), lastId.get()]
+    const best = k.var('best', k.const('i32', NOTHING))
+    const chosen = k.var('chosen', k.const('u32', NO_ID))
+    const include = (id: Value<'u32'>): void => {
+      const key = orderKey(x.at(id))
+      const after = key.lt(beforeKey).or(key.eq(beforeKey).and(id.gt(beforeId)))
+      // Candidates come with rising ids where keys are equal, so the first of a lane is the lowest.
+      const better = after.and(key.gt(best.get()))
+      chosen.set(better.select(id, chosen.get()))
+      best.set(better.select(key, best.get()))
+    }
+    k.for({ name: 'c', from: from.add(k.lane), to, step: lanes }, (c) => {
+      if (ids === undefined) return include(c)
+      const id = ids.at(c)
+      return k.when(id.ne(NO_ID), () => include(id))
+    })
+    const found = combineBest(combine, best.get(), chosen.get())
+    lastKey.set(found.key)
+    lastId.set(found.id)
+    k.when(k.lane.eq(0), () => write(round, found.id))
+  })
+}
+
+function insertSorted(k: LaneScope, { x, ids, from, to, count, write }: Search, width: Width): void {
+  const keys = k.shared('keys', 'i32', MOST_CHOSEN)
+  const kept = k.shared('kept', 'u32', MOST_CHOSEN)
+  k.for({ name: 'i', to: count }, (i) => {
+    keys.set(i, NOTHING)
+    kept.set(i, NO_ID)
+  })
+  const least = k.var('least', k.const('i32', NOTHING)) // what a key must beat to be kept
+  const insert = (id: Value<'u32'>): void => {
+    const key = k.let('key', orderKey(x.at(id)))
+    k.when(key.gt(least.get()), () => {
+      const place = k.var('place', count.sub(1))
+      k.loop(() => {
+        k.breakIf(place.get().eq(0))
+        const before = place.get().sub(1)
+        const above = keys.at(before)
+        k.breakIf(above.ge(key))
+        keys.set(place.get(), above)
+        kept.set(place.get(), kept.at(before))
+        place.set(before)
+      })
+      keys.set(place.get(), key)
+      kept.set(place.get(), id)
+      least.set(keys.at(count.sub(1)))
+    })
+  }
+  if (ids === undefined) {
+    const whole = k.let('whole', from.add(to.sub(from).div(width).mul(width)))
+    k.for({ name: 'c', from, to: whole, step: width }, (c) => {
+      const highest = orderKey(x.load(c, width)).hmax()
+      k.when(highest.gt(least.get()), () => k.for({ name: 'id', from: c, to: c.add(width) }, insert))
+    })
+    k.for({ name: 'id', from: whole, to }, insert)
+  } else {
+    k.for({ name: 'c', from, to }, (c) => {
+      const id = ids.at(c)
+      k.when(id.ne(NO_ID), () => insert(id))
+    })
+  }
+  k.for({ name: 'i', to: count }, (i) => write(i, kept.at(i)))
+}
