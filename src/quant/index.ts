@@ -17,6 +17,7 @@ import { q5_1 } from './q5_1.ts'
 import { q5_k } from './q5_k.ts'
 import { q6_k } from './q6_k.ts'
 import { q8_0 } from './q8_0.ts'
+import { tq2_0 } from './tq2_0.ts'
 
 export const FORMATS: readonly Format[] = [
   f32,
@@ -36,6 +37,7 @@ export const FORMATS: readonly Format[] = [
   iq4_xs,
   iq2_xxs,
   mxfp4,
+  tq2_0,
 ]
 
 /** The format of this name. */

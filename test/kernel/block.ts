@@ -17,6 +17,7 @@ const HALVES: Partial<Record<GgmlType, readonly number[]>> = {
   iq4_nl: [0],
   iq4_xs: [0],
   iq2_xxs: [0],
+  tq2_0: [64],
 }
 
 export function randomBlocks(type: GgmlType, elements: number, random: () => number): Uint8Array {

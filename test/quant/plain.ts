@@ -69,6 +69,7 @@ const DECODERS: Partial<Record<GgmlType, Decode>> = {
   q8_0: (b, i) => f(b.i8(2 + i) * b.half(0)),
   iq4_nl: (b, i) => f(b.half(0) * IQ4[nibble(b, 2, i)]!),
   mxfp4: (b, i) => f(2 ** (b.u8(0) - 128) * E2M1[nibble(b, 1, i)]!),
+  tq2_0: (b, i) => f((((b.u8(32 * (i >> 7) + (i & 31)) >> (2 * ((i >> 5) & 3))) & 3) - 1) * b.half(64)),
   q2_k: (b, i) => {
     const [half, j, l] = [i >> 7, (i >> 5) & 3, i & 31]
     const s = b.u8(8 * half + 2 * j + (l >> 4))
