@@ -153,6 +153,10 @@ export class Tensor implements TensorNode {
   silu(): Tensor {
     return this.#unary('silu')
   }
+  /** silu without an exponential: x * clamp(x / 6 + 1/2, 0, 1) */
+  hardSwish(): Tensor {
+    return this.#unary('hardSwish')
+  }
   /** the tanh form */
   gelu(): Tensor {
     return this.#unary('gelu')

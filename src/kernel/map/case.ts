@@ -33,6 +33,7 @@ const SCALED: Partial<Record<MapOp, MapExpr>> = {
   cos: of('mul', x, number(1000)),
   tanh: of('mul', x, number(20)),
   silu: of('mul', x, number(200)),
+  hardSwish: of('mul', x, number(5)),
   sigmoid: of('mul', x, number(200)),
   erf: of('mul', x, number(5)),
   gelu: of('mul', x, number(20)),

@@ -144,6 +144,17 @@ export const MAP_OPS = {
     (a, slope) => (a < 0 ? a * slope : a),
     ([a, slope]) => a.lt(0).select(a.mul(slope), a),
   ),
+  /** x * clamp(x / 6 + 1/2, 0, 1): silu without an exponential */
+  hardSwish: one(
+    (a) => a * Math.min(1, Math.max(0, a / 6 + 0.5)),
+    (a) =>
+      a.mul(
+        a
+          .mul(1 / 6)
+          .add(0.5)
+          .clamp(0, 1),
+      ),
+  ),
   sigmoid: one(sigmoidOf, sigmoid),
   silu: one((a) => a * sigmoidOf(a), silu),
   softplus: one(softplusOf, softplus),
