@@ -6,10 +6,19 @@ import { matmulRegisters } from './matmul-registers.ts'
 import { matmulOuter } from './matmul-outer.ts'
 import { matmulTiles } from './matmul-tiles.ts'
 import { matvecDot } from './matvec-dot.ts'
+import { matvecVectors } from './matvec-vectors.ts'
 import { matvecLanes, matvecSerial } from './matvec.ts'
 import { type LinearParams, defineLinear, linearBuffers } from './params.ts'
 
-const FORMS: readonly Form<LinearParams>[] = [matvecSerial, matmulOuter, matvecDot, matvecLanes, matmulTiles, matmulRegisters]
+const FORMS: readonly Form<LinearParams>[] = [
+  matvecVectors,
+  matvecSerial,
+  matmulOuter,
+  matvecDot,
+  matvecLanes,
+  matmulTiles,
+  matmulRegisters,
+]
 
 export const linear = family<LinearParams>({
   name: 'linear',
