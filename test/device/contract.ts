@@ -233,6 +233,17 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
         device.free(z)
       })
 
+      it('have uniforms of their own, each dispatch', async () => {
+        const [x, first, second] = [put(device, [1]), device.alloc(4), device.alloc(4)]
+        const results = await device.submit([
+          await scaling(device, { buffer: x }, { buffer: first }, 1, 10),
+          await scaling(device, { buffer: x }, { buffer: second }, 1, 20),
+          ...[first, second].map((buffer): Command => ({ kind: 'read', from: { buffer }, bytes: 4 })),
+        ])
+        expect(results.map(toFloats)).toEqual(runs ? [[10], [20]] : [[expect.any(Number)], [expect.any(Number)]])
+        for (const buffer of [x, first, second]) device.free(buffer)
+      })
+
       it('do nothing with an empty grid or an empty list', async () => {
         const [x, y] = [put(device, [1]), put(device, [5])]
         const command = await scaling(device, { buffer: x }, { buffer: y }, 1, 10)

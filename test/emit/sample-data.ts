@@ -2,7 +2,7 @@
 
 import { type KernelArguments, interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
-import { axpy, convert, corners, dotRow, histogram, matvec, reduce, tileMatmul, vectors } from './sample.ts'
+import { axpy, convert, corners, divisors, dotRow, histogram, matvec, reduce, tileMatmul, vectors } from './sample.ts'
 
 type Data = Float32Array | Int32Array | Uint32Array | Uint16Array | Uint8Array
 export interface Case {
@@ -54,6 +54,11 @@ export const cases = (subgroup: number): Case[] => [
       out: new Int32Array(64),
     },
     grid: [8, 1, 1],
+  },
+  {
+    kernel: divisors,
+    data: { i: Int32Array.of(-(2 ** 31), 7, -1, -15, 0, -(2 ** 31), 22), u: words(4), out: new Int32Array(96) },
+    grid: [4, 1, 1],
   },
   { kernel: vectors, data: { x: floats(64), u: words(64), out: new Float32Array(256), bits: new Uint32Array(256) }, grid: [2, 2, 1] },
 ]

@@ -184,6 +184,20 @@ export const corners = kernel(
   },
 )
 
+/** Division by constants, which targets may say without a guard where that is safe: it is not for 0 and -1. */
+export const divisors = kernel(
+  'divisors',
+  { params: { i: buffer('i32', 'read'), u: buffer('u32', 'read'), out: buffer('i32', 'write') }, workgroup: [1] },
+  ({ i, u, out }, k) => {
+    const at = k.workgroupId.x
+    const [a, b] = [k.let('a', i.at(at)), k.let('b', u.at(at))]
+    const four = k.let('four', i.load(at, 4))
+    const results = [-1, 0, 1, 7].flatMap((by) => [a.div(by), a.rem(by), four.div(by).lane(0), four.rem(by).lane(1)])
+    const unsigned = [0, 1, 7, 8].flatMap((by) => [b.div(by), b.rem(by)]).map((value) => value.as('i32'))
+    ;[...results, ...unsigned].forEach((value, n) => out.set(at.mul(24).add(n), value))
+  },
+)
+
 /** Every vector operation C has: selects, roundings, conversions, lookups, packing, 2 to 16 lanes. */
 export const vectors = kernel(
   'vectors',

@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { buffer, kernel } from '../../src/ir/author.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import type { Value } from '../../src/ir/value.ts'
+import { cases } from './sample-data.ts'
+import { divisors } from './sample.ts'
 import { differences } from './wasm-differ.ts'
 
 const floats = Float32Array.from([
@@ -336,4 +338,9 @@ describe('packed values', () => {
       ),
     ).toEqual([])
   })
+})
+
+it('division by constants', () => {
+  const { data, grid } = cases(4).find(({ kernel: sample }) => sample === divisors)!
+  expect(differences(divisors, data, { grid: [...grid] })).toEqual([])
 })
