@@ -13,6 +13,8 @@ import { FAMILIES } from '../kernel/index.ts'
 import { ARCHITECTURES } from '../model/index.ts'
 import type { Architecture } from '../model/model.ts'
 import type { DrawRule } from '../kernel/select/draw.ts'
+import { FORMATS as ALL_FORMATS } from '../quant/index.ts'
+import type { GgmlType } from '../quant/type.ts'
 import { type DummyOptions, SMALL, createDummyFile } from './dummy-file.ts'
 import { Engine } from './engine.ts'
 import type { SamplerNeeds } from './sample.ts'
@@ -22,8 +24,8 @@ import { loadModel } from './weights.ts'
 const ROW_COUNTS: readonly number[] = [1, 2, 9]
 const RULE: DrawRule = { temperature: 1, topP: 1, minP: 0, seed: 0, start: 0 }
 const NEEDS: readonly SamplerNeeds[] = ['argmax', { topK: 40, rule: RULE }, 'logits']
-/** A format with a packed layout, and one without. */
-const FORMATS = ['q4_k', 'f32'] as const
+/** The formats that elementwise operations tell apart: one for each kind of int8 activations that they are fused into, and one for none. */
+const FORMATS: readonly GgmlType[] = [...new Map(ALL_FORMATS.map(({ name, packed }) => [packed?.scaled, name])).values()]
 const CAPACITY = 64
 
 export interface KernelList {

@@ -10,8 +10,10 @@ import type { Device } from '../../src/device/device.ts'
 import { DEVICES } from '../../src/device/open/open.ts'
 import { REFERENCE_CAPS } from '../../src/device/reference/reference.ts'
 import { deferredKernel } from '../../src/ir/author.ts'
+import { describeOrigin, hashKernel } from '../../src/ir/hash.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { isCpu } from '../../src/kernel/family.ts'
+import { collectKernels } from '../../src/llm/kernel-list.ts'
 import { ingot, useTinyFile } from '../cli/command-line.ts'
 import { Coverage, runModels } from './coverage.ts'
 import { noting } from './noting.ts'
@@ -41,6 +43,17 @@ describe.each(Object.entries(CAPS))('%s', (_name, caps) => {
   }, 120_000)
 
   test('every kernel that libraries are made of has a case', () => expect(coverage.unseen().slice(0, 20)).toEqual([]))
+
+  if (!isCpu(caps)) return
+  test('the list of kernels that set-up compiles leaves none to WebAssembly', async () => {
+    const { kernels, failed } = await collectKernels({ ...caps, parallel: 2 })
+    const listed = new Set(kernels.map(hashKernel))
+    const left = new Set<string>()
+    await runModels(caps, (kernel) => {
+      if (!listed.has(hashKernel(kernel))) left.add(kernel.origin === undefined ? kernel.name : describeOrigin(kernel.origin))
+    })
+    expect({ failed, left: [...left].slice(0, 20) }).toEqual({ failed: [], left: [] })
+  }, 120_000)
 })
 
 describe('commands', () => {

@@ -91,7 +91,7 @@ export async function runModels(caps: Caps, note: (kernel: Kernel) => void): Pro
   for (const architecture of ARCHITECTURES) {
     let ran = 0
     for (const [fused, bias, format] of [false, true].flatMap((a) =>
-      [false, true].flatMap((b) => (['q4_k', 'f16'] as const).map((c) => [a, b, c] as const)),
+      [false, true].flatMap((b) => (['q4_k', 'q8_0', 'f16'] as const).map((c) => [a, b, c] as const)),
     )) {
       // Some architectures have several matrices in one tensor, others never.
       await runModel(device, architecture, { ...plain, fused, bias, format }, { counts: [1, 2, 9], wants, traced: true }).then(
