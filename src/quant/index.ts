@@ -40,9 +40,11 @@ export const FORMATS: readonly Format[] = [
   tq2_0,
 ]
 
+const BY_NAME: ReadonlyMap<string, Format> = new Map(FORMATS.map((format) => [format.name, format]))
+
 /** The format of this name. */
 export function formatOf(name: string): Format {
-  const format = FORMATS.find((candidate) => candidate.name === name)
+  const format = BY_NAME.get(name)
   if (format !== undefined) return format
   throw new IngotError('unsupported', 'no kernel reads this weight format', {
     op: 'quant',

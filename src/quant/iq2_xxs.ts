@@ -28,22 +28,25 @@ const LARGEST = 43
 const VALUES = [8, 25, 43, 0, -8, -25, -43, 0, 0, 0, 0, 0, 0, 0, 0, 0].map((value) => value + LARGEST)
 
 /** The grid as numbers: eight magnitudes for each byte. */
-export const IQ2_XXS_GRID: readonly (readonly number[])[] = Array.from({ length: 256 }, (_, entry) => {
-  const bits = Number.parseInt(GRID.slice(4 * entry, 4 * entry + 4), 16)
-  return Array.from({ length: 8 }, (_, i) => MAGNITUDES[(bits >> (2 * i)) & 3] ?? 0)
-})
+export function gridOf(): readonly (readonly number[])[] {
+  return Array.from({ length: 256 }, (_, entry) => {
+    const bits = Number.parseInt(GRID.slice(4 * entry, 4 * entry + 4), 16)
+    return Array.from({ length: 8 }, (_, i) => MAGNITUDES[(bits >> (2 * i)) & 3] ?? 0)
+  })
+}
 
-/** The same as bytes, four to a word, two words to an entry. */
-const WORDS = IQ2_XXS_GRID.flatMap((entry) =>
-  [0, 4].map((from) => entry.slice(from, from + 4).reduce((word, magnitude, byte) => word + magnitude * 256 ** byte, 0)),
-)
+/** The grid with a byte for each magnitude, four to a word, two words to an entry. */
+function packGrid(byteOf: (magnitude: number) => number): number[] {
+  return gridOf().flatMap((entry) =>
+    [0, 4].map((from) => entry.slice(from, from + 4).reduce((word, magnitude, byte) => word + byteOf(magnitude) * 256 ** byte, 0)),
+  )
+}
 
-/** The grid as codes of magnitudes, a byte each, four to a word. */
-const CODES = IQ2_XXS_GRID.flatMap((entry) =>
-  [0, 4].map((from) =>
-    entry.slice(from, from + 4).reduce((word, magnitude, byte) => word + MAGNITUDES.indexOf(magnitude) * 256 ** byte, 0),
-  ),
-)
+// Made when a kernel or a model first needs them: few files have this format.
+let wholeGrid: readonly number[] | undefined
+let codedGrid: readonly number[] | undefined
+const magnitudeWords = (): readonly number[] => (wholeGrid ??= packGrid((magnitude) => magnitude))
+const codeWords = (): readonly number[] => (codedGrid ??= packGrid((magnitude) => MAGNITUDES.indexOf(magnitude)))
 
 /** Byte of a block where the choices of sub-block `sub` are; its signs and scale follow. */
 const FIRST = 2
@@ -57,7 +60,7 @@ const magnitudes: Field = {
     const codes = [0, 1, 2, 3].map((sub) => {
       const choice = read(half.mul(32).add(FIRST + 8 * sub), 4)
       const entry = choice.shr(word.shr(1).mul(8)).and(255)
-      return k.table('u32', CODES, entry.mul(2).add(word.and(1))).shl(2 * sub)
+      return k.table('u32', codeWords(), entry.mul(2).add(word.and(1))).shl(2 * sub)
     })
     return codes.reduce((a, b) => a.or(b))
   },
@@ -65,7 +68,7 @@ const magnitudes: Field = {
     const [half, word] = [i >> 3, i & 7]
     return [0, 1, 2, 3].reduce((all, sub) => {
       const entry = (read(32 * half + FIRST + 8 * sub, 4) >>> (8 * (word >> 1))) & 255
-      return (all | ((CODES[2 * entry + (word & 1)] ?? 0) << (2 * sub))) >>> 0
+      return (all | ((codeWords()[2 * entry + (word & 1)] ?? 0) << (2 * sub))) >>> 0
     }, 0)
   },
 }
@@ -132,7 +135,7 @@ export const iq2_xxs: Format<'u16'> = {
           const negative = eight.shr(4 * half + lane).and(1)
           return k.const('f32', 1).sub(negative.to('f32').mul(2))
         }
-        const magnitude = k.table('u32', WORDS, entry.add(half)).unpackU8().to('f32')
+        const magnitude = k.table('u32', magnitudeWords(), entry.add(half)).unpackU8().to('f32')
         return magnitude.mul(d).mul(k.vec(sign(0), sign(1), sign(2), sign(3)))
       })
     })

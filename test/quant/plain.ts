@@ -2,8 +2,10 @@
 // is rounded to f32, in the order that ggml computes. Shares nothing with src/quant but the grid of IQ2_XXS, whose hash is checked.
 
 import { decodeHalf } from '../../src/base/half.ts'
-import { IQ2_XXS_GRID } from '../../src/quant/iq2_xxs.ts'
+import { gridOf } from '../../src/quant/iq2_xxs.ts'
 import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
+
+const IQ2_XXS_GRID = gridOf()
 
 const f = Math.fround
 

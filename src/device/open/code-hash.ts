@@ -3,10 +3,14 @@
 //
 // Files are walked and read one after the other: two hundred small ones take a few milliseconds, and as many promises ten times that.
 
+import { IngotError } from '../../base/error.ts'
+
 /** Everything that decides the text of a kernel. */
 const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
 /** What else decides whether a device computes it right. */
 const DEVICES = ['device'] as const
+/** of a file of code: far more than the longest, which test/ladder.test.ts limits */
+const MOST_BYTES = 1 << 18
 
 /**
  * A hash of the code that makes kernels, below a folder like src/ or dist/. Kernels are known by keys, which stand for their
@@ -41,7 +45,7 @@ async function hashAll(): Promise<string> {
 }
 
 async function hashFolders(root: URL, folders: readonly string[]): Promise<string> {
-  const [{ createHash }, { readdirSync, readFileSync }, { fileURLToPath }] = await Promise.all([
+  const [{ createHash }, { closeSync, openSync, readdirSync, readSync }, { fileURLToPath }] = await Promise.all([
     import('node:crypto'),
     import('node:fs'),
     import('node:url'),
@@ -54,9 +58,16 @@ async function hashFolders(root: URL, folders: readonly string[]): Promise<strin
       return /\.[jt]s$/.test(path) && !path.endsWith('.d.ts') ? [path] : []
     })
   const hash = createHash('sha256')
+  const room = Buffer.allocUnsafe(MOST_BYTES) // one for all: three calls a file instead of four, and no memory, take a third of the time
   for (const path of folders.flatMap(codeBelow).sort()) {
-    const text = readFileSync(`${base}${path}`)
-    hash.update(`${path} ${text.length}\n`).update(text)
+    const file = openSync(`${base}${path}`, 'r')
+    try {
+      const length = readSync(file, room, 0, MOST_BYTES, 0)
+      if (length === MOST_BYTES) throw new IngotError('too-large', 'a file of code is too long to hash', { op: 'open', got: path })
+      hash.update(`${path} ${length}\n`).update(room.subarray(0, length))
+    } finally {
+      closeSync(file)
+    }
   }
   return hash.digest('hex')
 }
