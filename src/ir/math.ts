@@ -52,18 +52,27 @@ export function constantLike<D extends DType>(x: Value<D>, value: number): Value
   return new Value(x.builder, x.builder.constant(value, x.node.dtype))
 }
 
+/** Below these a result would be subnormal. */
+const EXP_LOWEST = -87.33654
+const EXP2_LOWEST = -126
+
+/** Zero where the result would be subnormal: a softmax makes many such, and some processors take a hundred cycles for each. */
+function flushBelow(lowest: number, x: F32, result: F32): F32 {
+  return x.lt(lowest).select(constantLike(x, 0), result)
+}
+
 export function exp(x: F32): F32 {
-  const y = limit(x, -104, 89)
+  const y = limit(x, EXP_LOWEST, 89)
   const n = y.mul(LOG2E).rint()
   const r = y.sub(n.mul(LN2_HIGH)).sub(n.mul(LN2_LOW))
   const p = polynomial(r, [0.5, 0.1666657658, 0.04166655411, 0.00836324667, 0.001392626805])
-  return scale(r.mul(r).mul(p).add(r).add(1), n)
+  return flushBelow(EXP_LOWEST, x, scale(r.mul(r).mul(p).add(r).add(1), n))
 }
 
 export function exp2(x: F32): F32 {
-  const y = limit(x, -151, 129)
+  const y = limit(x, EXP2_LOWEST, 129)
   const n = y.rint()
-  return scale(exp2Part(y.sub(n)), n)
+  return flushBelow(EXP2_LOWEST, x, scale(exp2Part(y.sub(n)), n))
 }
 
 /** 2^r for r from -1/2 to 1/2. */

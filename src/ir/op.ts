@@ -4,6 +4,9 @@
 //
 // Meanings work on single elements. Who computes rounds each result to the node's type (f32 through fround, f16 to nearest even,
 // integers wrapped to 32 bits), so a meaning may be careless about that.
+//
+// Subnormal f32 numbers, those below 2^-126, may be zero: a target may take one for zero as an operand, and give zero for one as a
+// result, as GPUs do. A kernel must not rely on either.
 
 import type { Scalar } from '../base/dtype.ts'
 import { decodeHalf, encodeHalf } from '../base/half.ts'
