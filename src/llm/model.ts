@@ -29,6 +29,11 @@ export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'threads'> 
   readonly cacheType?: CacheType
   /** most prompt tokens of one submission (default 128) */
   readonly chunk?: number
+  /**
+   * false: read the weights into memory instead of mapping the file (default true, where the device can). A mapped file that is cut
+   * short while a model uses it ends the process (SIGBUS); replacing it by another of the same name is safe.
+   */
+  readonly mmap?: boolean
   /** called after each tensor that was loaded */
   readonly onProgress?: (progress: LoadProgress) => void
   /** aborting it rejects `load` with its reason */
@@ -57,9 +62,10 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     const tokenizer = readTokenizer(gguf)
     const opened = typeof options.device === 'object' ? { device: options.device, tried: [] } : await open(options.device, options)
     device = opened.device
-    const { onProgress, signal } = options
+    const { onProgress, signal, mmap = true } = options
     loaded = await loadModel(device, gguf, architecture, {
       contextLength,
+      mmap,
       ...(onProgress === undefined ? {} : { onProgress }),
       ...(signal === undefined ? {} : { signal }),
     })

@@ -1,12 +1,15 @@
 // The model as users hold it, on a tiny one with random weights: results awaited and iterated, cancelled, queued, closed.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { open } from '../../src/device/open/open.ts'
 import { MOST_CHOSEN } from '../../src/kernel/select/topk.ts'
 import type { GenerateOptions } from '../../src/llm/generation.ts'
 import { type Model, load } from '../../src/llm/model.ts'
-import { BOS, tinyModel } from './tiny-model.ts'
+import { BOS, tinyBytes, tinyModel } from './tiny-model.ts'
 
 const GREEDY: GenerateOptions = { temperature: 0, ignoreEos: true, maxTokens: 12 }
 const PROMPT = [BOS, 260, 261, 262, 270, 271]
@@ -226,6 +229,28 @@ test('loading reports progress, can be aborted, and refuses nonsense', async () 
   await expect(load(await tinyModel(), { device, contextLength: 0 })).rejects.toMatchObject({ code: 'bad-argument' })
   await expect(load(await tinyModel(), { device, contextLength: 2 ** 40 })).rejects.toMatchObject({ name: 'IngotError' }) // no such memory
   expect(device.stats.buffers).toBe(buffers)
+})
+
+test('a file that is not to be mapped is read: what becomes of it then does not matter', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'ingot-mmap-'))
+  const path = join(folder, 'tiny.gguf')
+  const loads = vi.spyOn(device, 'load')
+  try {
+    await writeFile(path, await tinyBytes())
+    await using mapped = await load(path, { device })
+    expect(loads.mock.calls.every(([range]) => range.path === path)).toBe(true)
+    const { text } = await mapped.generate(PROMPT, GREEDY)
+    await mapped.close() // a mapped file must not be cut short: that is what the option is for
+    loads.mockClear()
+    await using own = await load(path, { device, mmap: false })
+    expect(loads.mock.calls.length).toBeGreaterThan(0)
+    expect(loads.mock.calls.every(([range]) => range.path === undefined)).toBe(true)
+    await truncate(path, 100)
+    expect((await own.generate(PROMPT, GREEDY)).text).toBe(text)
+  } finally {
+    loads.mockRestore()
+    await rm(folder, { recursive: true, force: true })
+  }
 })
 
 describe('sampling', () => {
