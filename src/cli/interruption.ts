@@ -1,9 +1,8 @@
-// What can end a command early: Ctrl-C, or a reader of stdout that went away. The first Ctrl-C asks the work to stop; the second
-// one ends the process as usual, but for files that are half written.
+// What can end a command early: Ctrl-C, or a stdout that takes no more, since its reader went away or the disk is full. The first Ctrl-C
+// asks the work to stop; the second one ends the process as usual, but for files that are half written.
 
 import { Failure } from './failure.ts'
 import { endBy } from './output/partial.ts'
-import { isBrokenPipe } from './output/style.ts'
 
 export interface Interruption extends Disposable {
   readonly signal: AbortSignal
@@ -19,9 +18,7 @@ export function watchInterruption(): Interruption {
     byUser = true
     controller.abort()
   }
-  const onError = (error: Error): void => {
-    if (isBrokenPipe(error)) controller.abort()
-  }
+  const onError = (): void => controller.abort() // what it was is said at the end (output/stdio.ts)
   process.on('SIGINT', onSignal)
   process.stdout.on('error', onError)
   return {
