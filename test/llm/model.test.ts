@@ -155,6 +155,69 @@ describe('cancelling', () => {
   })
 })
 
+/** A generation that is under way. */
+function begin(on: Model, options: GenerateOptions): { over: boolean; end: Promise<void> } {
+  const running = { over: false, end: Promise.resolve() }
+  running.end = (async () => {
+    await on.generate(PROMPT, options)
+    running.over = true
+  })()
+  return running
+}
+
+describe('waiting for a turn', () => {
+  const LONG: GenerateOptions = { temperature: 0, ignoreEos: true, maxTokens: 100 }
+
+  test('ends with the signal, at once', async () => {
+    const running = begin(model, LONG)
+    const reasons: unknown[] = []
+    const controller = new AbortController()
+    const { signal } = controller
+    const queued = [
+      (async () => model.generate(PROMPT, { ...LONG, signal }))(),
+      model.embed(PROMPT, { signal }),
+      model.evaluate(PROMPT, () => {}, { signal }),
+    ].map((each) => each.catch((reason: unknown) => void reasons.push(reason)))
+    controller.abort('changed my mind')
+    await Promise.all(queued)
+    expect(reasons).toEqual(Array(3).fill('changed my mind'))
+    expect(running.over).toBe(false)
+    await running.end
+    expect((await model.generate(PROMPT, GREEDY)).tokens).toHaveLength(12) // and the turn goes on to the next
+  })
+
+  test('ends with cancel, at once and without an error', async () => {
+    const running = begin(model, LONG)
+    const queued = model.generate(PROMPT, LONG)
+    const result = (async () => queued)()
+    queued.cancel()
+    expect(await result).toMatchObject({ text: '', tokens: [], finishReason: 'cancelled' })
+    expect(running.over).toBe(false)
+    await running.end
+  })
+
+  test('is not what one that has begun does: it settles when the device is free', async () => {
+    const controller = new AbortController()
+    const generation = model.generate(PROMPT, { ...LONG, signal: controller.signal })
+    await expect(
+      (async () => {
+        for await (const _ of generation) controller.abort('enough')
+      })(),
+    ).rejects.toBe('enough')
+    expect((await model.generate(PROMPT, GREEDY)).tokens).toHaveLength(12)
+  })
+})
+
+test('a second close waits for the first', async () => {
+  const own = await load(await tinyModel(), { device })
+  const running = begin(own, { temperature: 0, ignoreEos: true, maxTokens: 60 })
+  await new Promise((resolve) => setTimeout(resolve, 1)) // it has its turn
+  const first = own.close()
+  await own.close()
+  expect(running.over).toBe(true)
+  await Promise.all([running.end, first, own.close()])
+})
+
 describe('one model', () => {
   test('takes several generations in turn', async () => {
     const alone = await Promise.all([3, 4, 5].map(async (token) => model.generate([BOS, token], GREEDY)))

@@ -3,6 +3,7 @@
 
 import { stat } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { printable } from '../../base/printable.ts'
 import { DEVICES, NOT_YET } from '../../device/open/open.ts'
 import { CACHE_TYPES, type CacheType } from '../../kernel/attention/cache-type.ts'
 import type { GenerateOptions } from '../../llm/generation.ts'
@@ -124,6 +125,7 @@ export async function loadWithBar(path: string, flags: ModelFlags, signal: Abort
   try {
     return await load(path, {
       ...defined({ contextLength: flags.ctx, threads: flags.threads, device: flags.device, cacheType: flags.cacheType, mmap: flags.mmap }),
+      onWarning: (line) => process.stderr.write(`ingot: ${printable(line)}\n`),
       ...options,
       signal,
       onProgress: ({ loaded, total }) => bar.update(loaded, total),
