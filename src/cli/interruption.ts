@@ -10,6 +10,24 @@ export interface Interruption extends Disposable {
   check(): void
 }
 
+/**
+ * Runs work during which nobody can hear a signal, since it does not give the event loop a turn: a template, a long text's tokens. Meanwhile
+ * Ctrl-C ends the process by itself, also where it is a key of ours.
+ */
+export function endedByCtrlC<T>(work: () => T): T {
+  const listeners = process.listeners('SIGINT')
+  const { stdin } = process
+  const raw = stdin.isTTY && stdin.isRaw
+  process.removeAllListeners('SIGINT')
+  if (raw) stdin.setRawMode(false)
+  try {
+    return work()
+  } finally {
+    if (raw) stdin.setRawMode(true)
+    for (const listener of listeners) process.on('SIGINT', listener)
+  }
+}
+
 export function watchInterruption(): Interruption {
   const controller = new AbortController()
   let byUser = false

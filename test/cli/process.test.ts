@@ -2,7 +2,10 @@
 
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { tinyBytes } from '../llm/tiny-model.ts'
 import { BIN, finish, notBuilt, spawnIngot, useTinyFile } from './command-line.ts'
 
 const files = useTinyFile()
@@ -66,6 +69,24 @@ describe.skipIf(notBuilt !== undefined)(`bin/ingot.js${notBuilt === undefined ? 
       stdout: '',
       stderr: 'ingot: no such file: no-such.gguf\n',
     })
+  })
+
+  test('ends by Ctrl-C while a template runs, which hears nothing', async () => {
+    const [double, replace] = ['{% set ns.s = ns.s + ns.s %}', "{% set x = ns.s | replace('a', 'bb') %}"]
+    const template = `{% set ns = namespace(s='ab') %}{% for i in range(19) %}${double}{% endfor %}{% for i in range(1000) %}${replace}{% endfor %}`
+    const path = join(files.folder, 'slow.gguf')
+    await writeFile(path, await tinyBytes({ template }))
+    // Too early, and loading stops with 130; the template takes seconds, so that one of these comes while it runs.
+    const ends: unknown[] = []
+    for (const ms of [1000, 2000, 3000]) {
+      const child = spawnIngot('chat', path, '-d', 'cpu')
+      const timer = setTimeout(() => child.kill('SIGINT'), ms)
+      await finish(child)
+      clearTimeout(timer)
+      ends.push(child.signalCode)
+      if (child.signalCode === 'SIGINT') break
+    }
+    expect(ends).toContain('SIGINT')
   })
 
   const LINES: Readonly<Record<string, () => string[]>> = {

@@ -8,7 +8,7 @@ import { printable } from '../../base/printable.ts'
 import { chatOnTerminal } from '../chat/terminal.ts'
 import { Conversation, QUIT } from '../chat/conversation.ts'
 import { Failure } from '../failure.ts'
-import { type Interruption, watchInterruption } from '../interruption.ts'
+import { type Interruption, endedByCtrlC, watchInterruption } from '../interruption.ts'
 import { MessageReader } from '../chat/message.ts'
 import {
   type ModelFlags,
@@ -38,7 +38,7 @@ async function chat(path: string | undefined, flags: ChatFlags): Promise<void> {
     await using model = await loadWithBar(file, flags, interruption.signal)
     const conversation = new Conversation(model, generateOptions(flags), flags.system)
     // Refuses a model that cannot chat before the first message is typed.
-    model.renderChat([...conversation.messages, { role: 'user', content: 'hello' }])
+    endedByCtrlC(() => model.renderChat([...conversation.messages, { role: 'user', content: 'hello' }]))
     if (process.stdin.isTTY && process.stdout.isTTY) {
       interruption[Symbol.dispose]() // from here Ctrl-C is a key
       await chatOnTerminal(conversation, { title: `${model.name} on ${model.device.name}`, stats: flags.stats === true })

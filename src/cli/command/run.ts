@@ -5,7 +5,7 @@ import { printableJson } from '../../base/printable.ts'
 import type { GenerationResult } from '../../llm/generation.ts'
 import type { Model } from '../../llm/model.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { endedByCtrlC, watchInterruption } from '../interruption.ts'
 import { tokenList } from '../option/number.ts'
 import {
   type ModelFlags,
@@ -61,7 +61,7 @@ async function run(path: string | undefined, flags: RunFlags): Promise<void> {
 
 /** Writes the text as it comes, unless JSON was asked for. */
 async function generate(model: Model, prompt: string | readonly number[], flags: RunFlags, signal: AbortSignal): Promise<GenerationResult> {
-  const generation = model.generate(prompt, generateOptions(flags))
+  const generation = endedByCtrlC(() => model.generate(prompt, generateOptions(flags)))
   const stop = (): void => generation.cancel()
   signal.addEventListener('abort', stop)
   try {
