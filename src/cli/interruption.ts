@@ -11,8 +11,8 @@ export interface Interruption extends Disposable {
 }
 
 /**
- * Runs work during which nobody can hear a signal, since it does not give the event loop a turn: a template, a long text's tokens. Meanwhile
- * Ctrl-C ends the process by itself, also where it is a key of ours.
+ * Runs work during which nobody can hear a signal, since it does not give the event loop a turn: a template, the tokens of a long text.
+ * Meanwhile Ctrl-C ends the process by itself, also where it is a key of ours.
  */
 export function endedByCtrlC<T>(work: () => T): T {
   const listeners = process.listeners('SIGINT')

@@ -1,6 +1,7 @@
 // A file whose names and texts are full of what terminals obey: none of it gets there as it is, and nothing of it is lost where a
 // program reads.
 
+import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -127,6 +128,34 @@ describe('what a model writes', () => {
     expect(textFor({ isTTY: true }, text)).toBe(text)
     expect(textFor({ isTTY: true }, 'a\r\nb\bc')).toBe('a\nb\\x08c')
     expect(textFor({}, 'a\r\nb\bc')).toBe('a\r\nb\bc')
+  })
+})
+
+describe('weights that are no numbers', () => {
+  const garbage = ({ tensors }: TinyFile): void => {
+    const norm = tensors.get('output_norm.weight')
+    if (norm === undefined) throw new Error('no norm')
+    tensors.set('output_norm.weight', { ...norm, data: () => new Uint8Array(new Float32Array(64).fill(NaN).buffer) })
+  }
+  const LINES: Readonly<Record<string, readonly string[]>> = {
+    'run, the best token': ['run', 'MODEL', '-p', 'abc', '-n', '3', '--temp', '0'],
+    'run, drawn': ['run', 'MODEL', '-p', 'abc', '-n', '3'],
+    'run, as JSON': ['run', 'MODEL', '-p', 'abc', '-n', '3', '--json'],
+    perplexity: ['eval', 'MODEL', '--text', 'TEXT'],
+    'perplexity, as JSON': ['eval', 'MODEL', '--text', 'TEXT', '--json'],
+    logits: ['eval', 'MODEL', '--tokens', '1,260', '--out', 'OUT'],
+  }
+  test.each(Object.entries(LINES))('%s: an error, nothing on stdout, and no file', async (_name, line) => {
+    const places: Readonly<Record<string, string>> = {
+      MODEL: await write('garbage', garbage),
+      TEXT: join(files.folder, 'text'),
+      OUT: join(files.folder, 'logits'),
+    }
+    await writeFile(join(files.folder, 'text'), 'abc abc')
+    const { code, stdout, stderr } = await ingot(...line.map((word) => places[word] ?? word), '-d', 'cpu')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/the model computed garbage/)
+    expect(existsSync(join(files.folder, 'logits'))).toBe(false)
   })
 })
 
