@@ -324,7 +324,7 @@ describe('the choice of a library', () => {
       const bytes = readFileSync(path)
       truncateSync(path, bytes.length >> 1) // loaded, this ends the process
       expect(await findNative({ level: name, folder: home })).toMatchObject(damaged(/is damaged: it has \d+ bytes instead of \d+/))
-      bytes[bytes.length >> 1]! ^= 1
+      bytes[bytes.length - 1]! ^= 1 // of the sections' table, which loading does not read: any byte counts
       writeFileSync(path, bytes)
       expect(await findNative({ level: name, folder: home })).toMatchObject(damaged(/is damaged: its content/))
       rmSync(path)

@@ -2,7 +2,7 @@
 // short maps without complaint and ends the process (SIGBUS) when the part that is missing is first touched. Knows nothing of what a
 // library holds. Node only.
 //
-// Reading and hashing two megabytes takes about four milliseconds; a file is hashed once in a process unless it changes.
+// Reading and hashing two megabytes takes three to ten milliseconds; a file is hashed once in a process unless it changes.
 
 /** What a manifest says of its library. */
 export interface LibraryFile {
