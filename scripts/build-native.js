@@ -88,6 +88,18 @@ function writeWhole(/** @type {string} */ path, /** @type {string} */ text) {
   renameSync(temporary, path)
 }
 
+/** False for a library that is not what its manifest says: cut short, or changed. True where there is none, as where one did not compile. */
+function isIntact(/** @type {string} */ folder, /** @type {string} */ level) {
+  const path = join(folder, `libingot-${level}.so`)
+  if (!existsSync(path)) return true
+  try {
+    const { library } = JSON.parse(readFileSync(join(folder, `libingot-${level}.json`), 'utf8'))
+    return library.sha256 === createHash('sha256').update(readFileSync(path)).digest('hex')
+  } catch {
+    return false
+  }
+}
+
 /** Kernels as C files of a few each, with a symbol of their own for every one. */
 function emitFiles(kernels, { emitC, hashKernel }) {
   const listed = kernels.map((kernel) => {
@@ -168,11 +180,13 @@ export async function compileLibrary({
   const path = join(folder, `libingot-${level.name}.so`)
   const temporary = `${path}.${randomBytes(6).toString('hex')}`
   await run(cc, ['-shared', '-pthread', '-o', temporary, ...units.map(({ object }) => object)], { maxBuffer: MOST_OUTPUT })
+  const bytes = readFileSync(temporary)
+  const library = { bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
   renameSync(temporary, path)
   const listed = Object.fromEntries(entries.map(({ hash, symbol, scratch }, index) => [hash, { index, symbol, scratch }]))
   writeWhole(
     join(folder, `libingot-${level.name}.json`),
-    `${JSON.stringify({ level: level.name, key, sources, kernels: listed }, undefined, 1)}\n`,
+    `${JSON.stringify({ level: level.name, key, sources, library, kernels: listed }, undefined, 1)}\n`,
   )
   const kept = new Set(units.map(({ object }) => object))
   for (const name of readdirSync(objects))
@@ -213,8 +227,9 @@ export async function buildNative({
     compiler.version,
   )
   const first = join(folder, `libingot-${levels[0].name}.so`)
+  const whole = levels.every(({ name }) => isIntact(folder, name))
   const stamped = (/** @type {string} */ path) => existsSync(path) && readFileSync(path, 'utf8') === wanted
-  if (!force && list === undefined && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp'))))
+  if (!force && list === undefined && whole && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp'))))
     return { built: false, path: first }
 
   const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([

@@ -200,5 +200,48 @@ export const MUTATIONS = [
     find: '[packed?.scaled, name])).values()]',
     replace: "[packed?.scaled, name])).values()].filter((name) => name === 'f32')",
     tests: ['test/conformance/coverage.test.ts'],
+
+  // files that are damaged or hostile
+  {
+    name: 'robust: a native library of the right size is loaded whatever it holds',
+    file: 'src/device/cpu/native/intact.ts',
+    find: 'return hash === sha256 ? undefined',
+    replace: "return hash !== '' ? undefined",
+    tests: ['test/device/native-run.test.ts'],
+  },
+  {
+    name: 'robust: files are mapped although they should be read',
+    file: 'src/llm/weights.ts',
+    find: 'tensor.file.path === undefined || !mmap',
+    replace: 'tensor.file.path === undefined',
+    tests: ['test/llm/model.test.ts', '-t', 'not to be mapped'],
+  },
+  {
+    name: 'robust: who is aborted waits for the turn all the same',
+    file: 'src/llm/model.ts',
+    find: 'if (!begun) reject(signal.reason)',
+    replace: 'if (begun) reject(signal.reason)',
+    tests: ['test/llm/model.test.ts', '-t', 'waiting for a turn'],
+  },
+  {
+    name: 'robust: a second close does not wait for the first',
+    file: 'src/llm/model.ts',
+    find: 'return (this.#closing ??= this.#close())',
+    replace: 'return this.#closing !== undefined ? Promise.resolve() : (this.#closing = this.#close())',
+    tests: ['test/llm/model.test.ts', '-t', 'second close'],
+  },
+  {
+    name: 'robust: control characters of one byte above 127 reach the terminal',
+    file: 'src/base/printable.ts',
+    find: '\\\\u007f-\\\\u009f',
+    replace: '\\\\u007f',
+    tests: ['test/cli/hostile.test.ts'],
+  },
+  {
+    name: 'robust: no clock ends a template',
+    file: 'src/llm/jinja-limit.ts',
+    find: 'if (this.#now() > this.#until)',
+    replace: 'if (this.#now() > Infinity)',
+    tests: ['test/llm/template.test.ts', '-t', 'a budget'],
   },
 ]

@@ -1,5 +1,8 @@
 // The one error class of Ingot. An error says which operation failed, what it got, what it wanted and what to do.
-// `code` is for programs, the message for people. Knows nothing of who throws it.
+// `code` is for programs, the message for people: names and texts from files stand in it, with control characters written out, while
+// `facts` has them as they are. Knows nothing of who throws it.
+
+import { printable } from './printable.ts'
 
 export type ErrorCode =
   | 'bad-argument' // the caller passed something of the wrong kind, shape or range
@@ -39,10 +42,10 @@ export class IngotError extends Error {
   readonly #what: string
 
   constructor(code: ErrorCode, what: string, facts: ErrorFacts = {}) {
-    super(sentence(what, facts), facts.cause === undefined ? undefined : { cause: facts.cause })
+    super(printable(sentence(what, facts)), facts.cause === undefined ? undefined : { cause: facts.cause })
     this.code = code
     this.facts = facts
-    this.#what = statement(what, facts)
+    this.#what = printable(statement(what, facts))
   }
 
   /** the message without the operation and the hint, for those who show these apart */

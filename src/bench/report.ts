@@ -1,6 +1,7 @@
 // What a bench found, as data and as a table for people. A difference that the noise could have made is called none.
 
 import { basename } from 'node:path'
+import { printableLine } from '../base/printable.ts'
 import type { ContenderInfo, Idle, Settings } from './contender.ts'
 import type { Machine } from './machine.ts'
 import { type Comparison, compare, summarize } from './statistics.ts'
@@ -78,7 +79,8 @@ const LEAST_IDLE_MS = 1000 // of less waiting, a garbage collection would be a l
 export function showReport(report: Report): string {
   const { model, machine, contenders } = report
   const lines = [
-    `${basename(model.path)}: ${model.name}, ${showSize(model.bytes)}; random tokens of seed ${report.seed}, context ${report.context}`,
+    `${basename(model.path)}: ${printableLine(model.name)}, ${showSize(model.bytes)}; ` +
+      `random tokens of seed ${report.seed}, context ${report.context}`,
     `${machine.cpu}, ${machine.cores} cores, ${machine.system}, Node ${machine.node}`,
     ...contenders.map(showContender),
     '',

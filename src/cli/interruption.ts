@@ -1,14 +1,31 @@
-// What can end a command early: Ctrl-C, or a reader of stdout that went away. The first Ctrl-C asks the work to stop; the second
-// one ends the process as usual, but for files that are half written.
+// What can end a command early: Ctrl-C, or a stdout that takes no more, since its reader went away or the disk is full. The first Ctrl-C
+// asks the work to stop; the second one ends the process as usual, but for files that are half written.
 
 import { Failure } from './failure.ts'
 import { endBy } from './output/partial.ts'
-import { isBrokenPipe } from './output/style.ts'
 
 export interface Interruption extends Disposable {
   readonly signal: AbortSignal
   /** Ends the command if it was interrupted: exit code 130 after Ctrl-C; nothing more to say to a closed pipe. */
   check(): void
+}
+
+/**
+ * Runs work during which nobody can hear a signal, since it does not give the event loop a turn: a template, the tokens of a long text.
+ * Meanwhile Ctrl-C ends the process by itself, also where it is a key of ours.
+ */
+export function endedByCtrlC<T>(work: () => T): T {
+  const listeners = process.listeners('SIGINT')
+  const { stdin } = process
+  const raw = stdin.isTTY && stdin.isRaw
+  process.removeAllListeners('SIGINT')
+  if (raw) stdin.setRawMode(false)
+  try {
+    return work()
+  } finally {
+    if (raw) stdin.setRawMode(true)
+    for (const listener of listeners) process.on('SIGINT', listener)
+  }
 }
 
 export function watchInterruption(): Interruption {
@@ -19,9 +36,7 @@ export function watchInterruption(): Interruption {
     byUser = true
     controller.abort()
   }
-  const onError = (error: Error): void => {
-    if (isBrokenPipe(error)) controller.abort()
-  }
+  const onError = (): void => controller.abort() // what it was is said at the end (output/stdio.ts)
   process.on('SIGINT', onSignal)
   process.stdout.on('error', onError)
   return {

@@ -3,9 +3,10 @@
 
 import { readFile } from 'node:fs/promises'
 import { Command, CommanderError } from 'commander'
-import { isIngotError } from '../base/error.ts'
+import { isIngotError, messageOf } from '../base/error.ts'
+import { printable } from '../base/printable.ts'
 import { Failure } from './failure.ts'
-import { isBrokenPipe } from './output/style.ts'
+import { settleStdout, watchStdio } from './output/stdio.ts'
 
 export interface CommandFile {
   /** Declares arguments and options, and what to do. */
@@ -28,35 +29,35 @@ const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<Com
 
 /** Runs the command line; returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
+  watchStdio()
+  let thrown: unknown
+  try {
+    await run(args)
+  } catch (error) {
+    thrown = error
+  }
+  const unwritten = await settleStdout()
+  if (unwritten !== undefined) return report(new Failure(`cannot write to stdout: ${messageOf(unwritten)}`, 1))
+  return thrown === undefined ? 0 : report(thrown)
+}
+
+async function run(args: readonly string[]): Promise<void> {
   const program = new Command('ingot').description('Run language models from TypeScript, on the GPU you have').exitOverride()
   program.version(await version(), '-v, --version').configureOutput({ outputError: (text, write) => write(oneLine(text)) })
   // `ingot help run` and `ingot run --help` both need the flags of `run`.
   const [first, second] = args.filter((arg) => !arg.startsWith('-'))
   const chosen = first === 'help' ? second : first
-  // A reader that went away (`| head -1`) is not a failure; commands that stream watch for it themselves.
-  const ignoreBrokenPipe = (error: Error): void => {
-    if (!isBrokenPipe(error)) throw error
+  for (const [name, { about, load }] of Object.entries(COMMANDS)) {
+    const command = program.command(name).description(about)
+    if (name === chosen) (await load()).define(command)
   }
-  process.stdout.on('error', ignoreBrokenPipe)
-  try {
-    for (const [name, { about, load }] of Object.entries(COMMANDS)) {
-      const command = program.command(name).description(about)
-      if (name === chosen) (await load()).define(command)
-    }
-    if (args.length === 0) program.outputHelp()
-    else await program.parseAsync([...args], { from: 'user' })
-    return 0
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    return report(error)
-  } finally {
-    process.stdout.off('error', ignoreBrokenPipe)
-  }
+  if (args.length === 0) program.outputHelp()
+  else await program.parseAsync([...args], { from: 'user' })
 }
 
 /** Commander's complaints, in the form of ours: `ingot: unknown option '--foo' (Did you mean --for?)`. */
 function oneLine(text: string): string {
-  return `${text
+  return `${printable(text)
     .replace(/^error: /, 'ingot: ')
     .trim()
     .replace(/\s*\n\s*/g, ' ')}\n`
@@ -67,15 +68,17 @@ async function version(): Promise<string> {
   return String((JSON.parse(text) as { version?: unknown }).version)
 }
 
+/** Says what went wrong; gives the exit code. */
 function report(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2 // it has said so itself
   if (error instanceof Failure) {
-    if (error.message !== '') process.stderr.write(`ingot: ${error.message}\n`)
+    if (error.message !== '') process.stderr.write(`ingot: ${printable(error.message)}\n`)
     return error.exitCode
   }
   if (isIngotError(error)) {
     process.stderr.write(`ingot: ${error.message}\n`)
     return error.code === 'bad-argument' || error.code === 'unknown-name' ? 2 : 1
   }
-  process.stderr.write(`ingot: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+  process.stderr.write(`ingot: ${printable(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`)
   return 1
 }

@@ -4,6 +4,7 @@
 
 import { IngotError } from '../base/error.ts'
 import type { Model } from '../llm/model.ts'
+import { endedByCtrlC } from './interruption.ts'
 
 export interface Perplexity {
   readonly perplexity: number
@@ -26,7 +27,8 @@ export async function measurePerplexity(model: Model, text: string, options: Per
   const begun = performance.now()
   const { contextLength, tokenizer, vocabulary } = model
   const start = tokenizer.addsBos && tokenizer.bos !== undefined ? [tokenizer.bos] : []
-  const windows = cutWindows(model.tokenize(text), contextLength, start)
+  const tokens = endedByCtrlC(() => model.tokenize(text))
+  const windows = cutWindows(tokens, contextLength, start)
   const total = windows.reduce((sum, window) => sum + window.length, 0)
   let [loss, scored, done] = [0, 0, 0]
   for (const window of windows) {

@@ -111,8 +111,15 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
   }
 
   #start(): Promise<GenerationResult> {
+    const { signal: outer } = this.#options
+    const cancel = this.#cancel.signal
     this.#result ??= this.#access
-      .exclusively(() => this.#run(), this.#options.signal)
+      .exclusively(() => this.#run(), outer === undefined ? cancel : AbortSignal.any([outer, cancel]))
+      .catch((error: unknown) => {
+        // Cancelled while it waited for its turn: an end like any other.
+        if (!cancel.aborted || error !== cancel.reason) throw error
+        return this.#conclude(this.#output(), new StatsRecorder(this.#access.engine.device, this.#prompt.length, 0))
+      })
       .finally(() => {
         this.#over = true
         this.#wake?.()
@@ -133,6 +140,10 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
       // A cancel that broke off the prompt's work is a quiet end.
       if (!cancel.aborted || error !== cancel.reason) throw error
     }
+    return this.#conclude(output, recorder)
+  }
+
+  #conclude(output: GenerationOutput, recorder: StatsRecorder): GenerationResult {
     output.flush()
     const { text, tokens, finishReason, stopString } = output
     return {

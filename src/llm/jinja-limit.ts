@@ -45,14 +45,31 @@ const JOINED_TEXT = 1 / 4096
 /** of a loop, whose scope has to be made */
 const ITERATION = 32
 
+/** Milliseconds: what steps are estimated to take is the rule, the clock is for where the estimate is wrong. Templates take one or two. */
+export const MOST_MS = 3000
+/** The clock is looked at after this many units, so that looking costs nothing. */
+const UNITS_PER_LOOK = 1000
+
 /** Counts down as a template runs. */
 export class Budget {
+  readonly #now: () => number
+  readonly #until: number
   #left = BUDGET
+  #look = BUDGET - UNITS_PER_LOOK
+
+  /** `now` gives milliseconds. */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+    this.#until = now() + MOST_MS
+  }
 
   /** Throws `unsupported` when nothing is left. */
   charge(units: number): void {
     this.#left -= units
+    if (this.#left > this.#look) return
     if (!(this.#left >= 0)) throw tooMuch('the template does not come to an end', undefined, `at most ${BUDGET} steps`)
+    if (this.#now() > this.#until) throw tooMuch('the template takes too long', undefined, `at most ${MOST_MS} ms`)
+    this.#look = Math.max(0, this.#left - UNITS_PER_LOOK)
   }
 
   /** The cost of a loop over a list or an object, beside what its body evaluates. */

@@ -1,7 +1,7 @@
 // A loaded model as users hold it: text in, text out. Generations on one model take turns; each keeps what it shares with the last
 // one's cache. Close it (or `await using`) to free its memory.
 
-import { IngotError } from '../base/error.ts'
+import { IngotError, isIngotError } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
 import { type OpenDeviceOptions, open } from '../device/open/open.ts'
 import { CACHE_TYPES, type CacheType } from '../kernel/attention/cache-type.ts'
@@ -10,6 +10,7 @@ import { replacedOperations } from '../tensor/plan.ts'
 import { type Gguf, openGguf } from '../weights/gguf/gguf.ts'
 import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
+import { checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
 import { DEFAULT_CHUNK, DEFAULT_CONTEXT } from './default.ts'
 import { Engine, type OnRows } from './engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
@@ -20,7 +21,7 @@ import { type EncodeOptions, type Tokenizer, createTokenizer } from './tokenizer
 import { type LoadProgress, type LoadedModel, loadModel } from './weights.ts'
 
 /** How to load a model: where to compute, and how much memory to take. */
-export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'threads'> {
+export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'onWarning' | 'threads'> {
   /** a name (`auto`, `metal`, `webgpu`, `cpu`, `reference`; default `auto`), or a device that stays yours to close */
   readonly device?: string | Device
   /** tokens a sequence may have, prompt included (default: what the model was trained for, at most 4096) */
@@ -29,6 +30,11 @@ export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'threads'> 
   readonly cacheType?: CacheType
   /** most prompt tokens of one submission (default 128) */
   readonly chunk?: number
+  /**
+   * false: read the weights into memory instead of mapping the file (default true, where the device can). A mapped file that is cut
+   * short while a model uses it ends the process (SIGBUS); replacing it by another of the same name is safe.
+   */
+  readonly mmap?: boolean
   /** called after each tensor that was loaded */
   readonly onProgress?: (progress: LoadProgress) => void
   /** aborting it rejects `load` with its reason */
@@ -45,8 +51,14 @@ export interface ChatOptions extends GenerateOptions, Pick<RenderOptions, 'tools
  * load leaves nothing open.
  */
 export async function load(file: string | ByteSource, options: LoadOptions = {}): Promise<Model> {
+  checkLoad(file, options)
   const begun = performance.now()
   const gguf = await openGguf(file)
+  const warnings: string[] = []
+  const warn = (line: string): void => {
+    warnings.push(line)
+    options.onWarning?.(line)
+  }
   let device: Device | undefined
   let loaded: LoadedModel | undefined
   const ownsDevice = typeof options.device !== 'object'
@@ -54,12 +66,16 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     const architecture = architectureOf(metaString(gguf, 'general.architecture'))
     const contextLength = contextFor(gguf, options.contextLength)
     const cacheType = cacheTypeOf(options)
-    const tokenizer = readTokenizer(gguf)
-    const opened = typeof options.device === 'object' ? { device: options.device, tried: [] } : await open(options.device, options)
+    const tokenizer = readTokenizer(gguf, warn)
+    const opened =
+      typeof options.device === 'object'
+        ? { device: options.device, tried: [] }
+        : await open(options.device, { ...options, onWarning: warn })
     device = opened.device
-    const { onProgress, signal } = options
+    const { onProgress, signal, mmap = true } = options
     loaded = await loadModel(device, gguf, architecture, {
       contextLength,
+      mmap,
       ...(onProgress === undefined ? {} : { onProgress }),
       ...(signal === undefined ? {} : { signal }),
     })
@@ -69,7 +85,7 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
       chunk: options.chunk ?? DEFAULT_CHUNK,
     })
     const loadMs = performance.now() - begun
-    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, loadMs, fallbacks: opened.tried.length })
+    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, loadMs, warn, warnings, fallbacks: opened.tried.length })
   } catch (error) {
     loaded?.free()
     if (ownsDevice) await device?.close().catch(() => {})
@@ -90,8 +106,11 @@ interface ModelResources {
   readonly ownsDevice: boolean
   readonly loaded: LoadedModel
   readonly engine: Engine
-  readonly tokenizer: Tokenizer | undefined
+  /** or why there is none */
+  readonly tokenizer: Tokenizer | IngotError
   readonly loadMs: number
+  readonly warn: (line: string) => void
+  readonly warnings: readonly string[]
   /** devices tried before this one */
   readonly fallbacks: number
 }
@@ -106,12 +125,13 @@ export class Model implements AsyncDisposable {
   readonly #access: ModelAccess
   #template: Template | undefined
   #queue: Promise<unknown> = Promise.resolve()
-  #closed = false
+  #closing: Promise<void> | undefined
 
   /** Use `load`. */
   constructor(resources: ModelResources) {
     this.#resources = resources
-    const { engine, tokenizer } = resources
+    const { engine } = resources
+    const tokenizer = resources.tokenizer instanceof IngotError ? undefined : resources.tokenizer
     this.#access = { engine, tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
   }
 
@@ -147,15 +167,19 @@ export class Model implements AsyncDisposable {
   get memory(): { readonly weights: number; readonly cache: number } {
     return { weights: this.#resources.loaded.weightBytes, cache: this.#resources.engine.cacheBytes }
   }
-  /** false for files that carry none: they run on token ids */
-  get hasTokenizer(): boolean {
-    return this.#resources.tokenizer !== undefined
+  /** what is not as it should be, a line each: a device that fails, a tokenizer or a template that had to be guessed */
+  get warnings(): readonly string[] {
+    return [...this.#resources.warnings]
   }
-  /** the tokenizer of the file; throws `unsupported` where it has none */
+  /** false for files that carry none, or one of a kind that Ingot does not know: they run on token ids */
+  get hasTokenizer(): boolean {
+    return this.#access.tokenizer !== undefined
+  }
+  /** the tokenizer of the file; throws `unsupported` where it has none that Ingot knows */
   get tokenizer(): Tokenizer {
     const { tokenizer } = this.#resources
-    if (tokenizer !== undefined) return tokenizer
-    throw new IngotError('unsupported', 'this file carries no tokenizer', { op: 'model', hint: 'give token ids instead of text' })
+    if (tokenizer instanceof IngotError) throw tokenizer
+    return tokenizer
   }
 
   /**
@@ -164,6 +188,7 @@ export class Model implements AsyncDisposable {
    */
   generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
     this.#check()
+    checkGenerate(prompt, options)
     return new Generation(
       this.#access,
       typeof prompt === 'string' ? this.tokenize(prompt, { addSpecial: true, parseSpecial: true }) : prompt,
@@ -178,17 +203,21 @@ export class Model implements AsyncDisposable {
    */
   chat(messages: readonly ChatMessage[], options: ChatOptions = {}): Generation {
     this.#check()
+    checkChat(messages, options)
     return new Generation(this.#access, this.renderChat(messages, options), options)
   }
 
   /** The token ids that `chat` feeds for these messages, the opening of the reply included. */
-  renderChat(messages: readonly ChatMessage[], { tools, now, variables }: Pick<ChatOptions, 'tools' | 'now' | 'variables'> = {}): number[] {
+  renderChat(messages: readonly ChatMessage[], options: Pick<ChatOptions, 'tools' | 'now' | 'variables'> = {}): number[] {
+    checkChat(messages, options)
+    const { tools, now, variables } = options
     const { tokenizer } = this
     const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
     const bosToken = tokenText(tokenizer.bos)
     this.#template ??= createTemplate(metaString(this.#resources.gguf, 'tokenizer.chat_template', ''), {
       bosToken,
       eosToken: tokenText(tokenizer.eos),
+      warn: this.#resources.warn,
     })
     const text = this.#template.render(messages, {
       ...(tools === undefined ? {} : { tools }),
@@ -200,17 +229,22 @@ export class Model implements AsyncDisposable {
 
   /** Text to token ids; without options, no BOS or EOS is added and special tokens written out are plain text. */
   tokenize(text: string, options: EncodeOptions = {}): number[] {
+    checkText('tokenize', text, options)
     return this.tokenizer.encode(text, options)
   }
   /** Token ids to text, without special tokens. Throws `out-of-range` for ids that do not exist. */
   detokenize(tokens: readonly number[]): string {
+    checkTokens('detokenize', tokens)
     return this.tokenizer.decode(tokens)
   }
 
   /** The mean of the last hidden states over a text or token ids, as a unit vector. Rejects with `too-large` past the context. */
-  embed(text: string | readonly number[], { signal }: { signal?: AbortSignal } = {}): Promise<Float32Array> {
+  embed(text: string | readonly number[], options: { signal?: AbortSignal } = {}): Promise<Float32Array> {
     this.#check()
+    checkEmbed(text, options)
+    const { signal } = options
     const tokens = typeof text === 'string' ? this.tokenize(text, { addSpecial: true }) : text
+    if (tokens.length === 0) throw new IngotError('bad-argument', 'there is nothing to embed', { op: 'embed', got: 'no tokens' })
     return this.#exclusively(async () => {
       const { engine, loaded } = this.#resources
       const { width } = loaded.model
@@ -233,8 +267,10 @@ export class Model implements AsyncDisposable {
    * The row of a position predicts the token after it. Rows are the caller's to keep. Rejects with `bad-argument` where the model
    * computed what is no number.
    */
-  evaluate(tokens: readonly number[], onRows: OnRows, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
+  evaluate(tokens: readonly number[], onRows: OnRows, options: { signal?: AbortSignal } = {}): Promise<void> {
     this.#check()
+    checkEvaluate(tokens, onRows, options)
+    const { signal } = options
     return this.#exclusively(() => {
       const { engine } = this.#resources
       engine.rewind([])
@@ -246,10 +282,15 @@ export class Model implements AsyncDisposable {
     }, signal)
   }
 
-  /** Waits for what is under way, then frees everything; what still waits for its turn rejects with `closed`. Closing twice is fine. */
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  /**
+   * Waits for what is under way, then frees everything; what still waits for its turn rejects with `closed`. Closing twice is fine:
+   * both wait for the same.
+   */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
     await this.#queue.catch(() => {})
     const { engine, loaded, device, ownsDevice, gguf } = this.#resources
     await engine.close()
@@ -263,17 +304,29 @@ export class Model implements AsyncDisposable {
   }
 
   #exclusively<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    let begun = false
     const turn = this.#queue.then(async () => {
       signal?.throwIfAborted()
       this.#check()
+      begun = true
       return work()
     })
     this.#queue = turn.catch(() => {})
-    return turn
+    if (signal === undefined) return turn
+    // Who waits for a turn and does not want it any more need not wait for it; who has begun stops by itself, and then says so.
+    return new Promise<T>((resolve, reject) => {
+      const leave = (): void => {
+        if (!begun) reject(signal.reason)
+      }
+      if (signal.aborted) leave()
+      signal.addEventListener('abort', leave)
+      const settled = (): void => signal.removeEventListener('abort', leave)
+      turn.then(resolve, reject).then(settled, settled)
+    })
   }
 
   #check(): void {
-    if (this.#closed) throw new IngotError('closed', 'the model was closed', { op: 'model' })
+    if (this.#closing !== undefined) throw new IngotError('closed', 'the model was closed', { op: 'model' })
   }
 }
 
@@ -285,8 +338,15 @@ function contextFor(gguf: Gguf, wanted: number | undefined): number {
   return wanted ?? Math.min(trained, DEFAULT_CONTEXT)
 }
 
-/** Undefined for files that say they have none. */
-function readTokenizer(gguf: Gguf): Tokenizer | undefined {
+/** Or why there is none: the file says so, or Ingot does not know its kind. Then the model runs on token ids. */
+function readTokenizer(gguf: Gguf, warn: (line: string) => void): Tokenizer | IngotError {
   const kind = metaString(gguf, 'tokenizer.ggml.model', 'none')
-  return kind === 'none' || kind === 'test' ? undefined : createTokenizer(gguf.metadata)
+  if (kind === 'none' || kind === 'test')
+    return new IngotError('unsupported', 'this file carries no tokenizer', { op: 'model', hint: 'give token ids instead of text' })
+  try {
+    return createTokenizer(gguf.metadata, { warn })
+  } catch (error) {
+    if (!isIngotError(error, 'unsupported')) throw error
+    return error
+  }
 }

@@ -19,7 +19,7 @@ export interface TemplateOptions {
   readonly bosToken?: string
   /** text of the token that ends a text; default: none */
   readonly eosToken?: string
-  /** default: console.warn */
+  /** where guesses are reported; default: nowhere */
   readonly warn?: (message: string) => void
 }
 
@@ -49,9 +49,9 @@ export const CHATML =
   "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}" +
   "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
-/** A missing or empty source means ChatML, with a warning. */
+/** A missing or empty source means ChatML, and a warning. */
 export function createTemplate(source: string | undefined, options: TemplateOptions = {}): Template {
-  const { bosToken = '', eosToken = '', warn = console.warn } = options
+  const { bosToken = '', eosToken = '', warn = () => {} } = options
   const missing = source === undefined || source.trim() === ''
   if (missing) warn('this model carries no chat template; using ChatML, which it may not have been trained on')
   const text = missing ? CHATML : source

@@ -28,11 +28,19 @@ export interface LoadedModel {
 /** Stands for memory in a model that is built to see what it asks for: no device gives out this handle. */
 const NO_BUFFER = 0 as BufferHandle
 
+export interface LoadModelOptions {
+  readonly contextLength: number
+  /** devices may map the file instead of reading it (default true) */
+  readonly mmap?: boolean
+  readonly onProgress?: (progress: LoadProgress) => void
+  readonly signal?: AbortSignal
+}
+
 export async function loadModel(
   device: Device,
   gguf: Gguf,
   architecture: Architecture,
-  { contextLength, onProgress, signal }: { contextLength: number; onProgress?: (progress: LoadProgress) => void; signal?: AbortSignal },
+  { contextLength, mmap = true, onProgress, signal }: LoadModelOptions,
 ): Promise<LoadedModel> {
   const ropeFactors = await readRopeFactors(gguf)
   const packs = device.caps.lanes === 1 && device.caps.dot
@@ -46,7 +54,7 @@ export async function loadModel(
   try {
     for (const [key, slice] of slices) {
       signal?.throwIfAborted()
-      const handle = await loadWeight(device, slice)
+      const handle = await loadWeight(device, slice, mmap)
       owned.push(handle)
       handles.set(key, handle)
       loaded += bytesOf(slice)
@@ -98,8 +106,8 @@ function loadedTensors(device: Device, handles: ReadonlyMap<string, BufferHandle
 }
 
 /** The weight as the model will read it; a packed one is made on the device from the file's, which is then freed. */
-async function loadWeight(device: Device, slice: WeightSlice): Promise<BufferHandle> {
-  const source = await device.load(rangeOf(slice))
+async function loadWeight(device: Device, slice: WeightSlice, mmap: boolean): Promise<BufferHandle> {
+  const source = await device.load(rangeOf(slice, mmap))
   if (!slice.packed) return source
   const params = { format: slice.tensor.type, m: rowsOf(slice), k: columnsOf(slice) }
   let target: BufferHandle | undefined
@@ -152,12 +160,13 @@ function leafFor({ tensor, from, shape, packed }: WeightSlice, buffer: BufferHan
   return Tensor.leaf(buffer, shape, tensor.type satisfies GgmlType, { label, layout: packed ? 'packed' : 'file' })
 }
 
-function rangeOf(slice: WeightSlice): ByteRange {
+/** Without a path, a device cannot but read. */
+function rangeOf(slice: WeightSlice, mmap: boolean): ByteRange {
   const { tensor, from } = slice
   const start = tensor.offset + from * rowBytes(slice)
   return {
     bytes: bytesOf(slice),
-    ...(tensor.file.path === undefined ? {} : { path: tensor.file.path }),
+    ...(tensor.file.path === undefined || !mmap ? {} : { path: tensor.file.path }),
     offset: start,
     read: (at, length) => tensor.file.read(start + at, length),
   }

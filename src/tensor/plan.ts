@@ -1,6 +1,7 @@
 // A plan: a graph made ready to run again and again on one device. Built once: fused, scheduled, compiled, its arena allocated,
 // its commands recorded. A run is one submission and allocates nothing; what changes from run to run lies in leaves.
 
+import { checkArgument, hasMethods, isObject } from '../base/argument.ts'
 import { IngotError, isIngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Dispatch, Program, Range, Recording } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
@@ -45,6 +46,8 @@ export function replacedOperations(device: Device): readonly string[] {
 }
 
 export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
+  checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
+  checkArgument('buildPlan', 'the spec', spec, 'an object with reads, assigns or effects', isObject)
   for (;;) {
     const ops = replaced.get(device) ?? new Set<string>()
     try {

@@ -2,6 +2,7 @@
 // disk and retries nothing: that is the downloader's work. Invariant: a server that ignores ranges is refused at once,
 // instead of sending a whole model for every read.
 
+import { checkArgument, checkOptions, isString } from '../base/argument.ts'
 import { IngotError, messageOf } from '../base/error.ts'
 import { closedError, prepareRead, shortRead, type ByteSource } from './source.ts'
 
@@ -18,6 +19,8 @@ export interface UrlOptions {
  * ranges or does not say the size, `bad-file` where it cannot be reached or refuses.
  */
 export async function openUrl(url: string | URL, options: UrlOptions = {}): Promise<ByteSource> {
+  checkArgument('openUrl', 'the URL', url, 'a text or a URL', (value) => isString(value) || value instanceof URL)
+  checkOptions('openUrl', options)
   const name = String(url)
   const first = await requestRange(name, 0, 1, options)
   await first.body?.cancel()

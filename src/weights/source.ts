@@ -2,6 +2,7 @@
 // holds. Works in browsers: Node's file system is imported only when a file is opened. Invariants: a read gives exactly
 // the bytes asked for or throws; what it returns belongs to the caller (or is the front of the caller's `into`).
 
+import { checkArgument, hasMethods, isString } from '../base/argument.ts'
 import { IngotError, messageOf } from '../base/error.ts'
 
 /** Bytes that can be read by range: a file, memory, a Blob, a URL, or your own. */
@@ -26,6 +27,7 @@ const MAX_READ = 1 << 30
 
 /** A source over bytes in memory. They are not copied: do not change them while it is in use. `name` is for error messages. */
 export function fromBytes(bytes: Uint8Array, name = 'memory'): ByteSource {
+  checkArgument('fromBytes', 'bytes', bytes, 'a Uint8Array', (value) => value instanceof Uint8Array)
   let closed = false
   return {
     size: bytes.length,
@@ -44,6 +46,7 @@ export function fromBytes(bytes: Uint8Array, name = 'memory'): ByteSource {
 
 /** A source over a Blob or a File of a browser: only the ranges asked for are loaded. `name` is for error messages. */
 export function fromBlob(blob: Blob, name?: string): ByteSource {
+  checkArgument('fromBlob', 'the blob', blob, 'a Blob', (value) => hasMethods(value, ['slice', 'arrayBuffer']))
   const label = name ?? (blob as { readonly name?: string }).name ?? 'blob'
   let closed = false
   return {
@@ -70,6 +73,7 @@ export function fromBlob(blob: Blob, name?: string): ByteSource {
 
 /** Opens a local file for reads by range. Rejects with `bad-file` where it cannot be opened or is not a regular file. */
 export async function openFile(path: string): Promise<ByteSource> {
+  checkArgument('openFile', 'the path', path, 'a text', isString)
   const fs = await import('node:fs/promises')
   let file: Awaited<ReturnType<typeof fs.open>>
   let size: number

@@ -43,12 +43,15 @@ export async function ingot(...args: string[]): Promise<Outcome> {
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
+/** The launcher. */
+export const BIN = join(ROOT, 'bin', 'ingot.js')
+
 /** Why there is no process to run, if so: `npm test` builds it. */
 export const notBuilt: string | undefined = existsSync(join(ROOT, 'dist', 'cli', 'main.js')) ? undefined : 'dist/ is not built'
 
 /** The real thing, as a shell runs it. */
 export function spawnIngot(...args: string[]): ChildProcessByStdio<Writable, Readable, Readable> {
-  return spawn(process.execPath, [join(ROOT, 'bin', 'ingot.js'), ...args], { stdio: ['pipe', 'pipe', 'pipe'] })
+  return spawn(process.execPath, [BIN, ...args], { stdio: ['pipe', 'pipe', 'pipe'] })
 }
 
 /** Waits for a process, with what it wrote. */

@@ -1,7 +1,7 @@
 // What the cpu device does with a native library: kernels that are not in it, two kinds of memory, mapped files, several devices
 // at once, an event loop that goes on.
 
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -309,6 +309,46 @@ describe('the choice of a library', () => {
     await withManifest({ key: 'another' }, async (home, name) => {
       expect(await findNative({ level: name, folder: home })).toMatchObject({
         reason: { evidence: expect.stringMatching(/not the one of its manifest/) },
+      })
+    })
+  })
+
+  it('does not load a library that was cut short or changed', async ({ skip }) => {
+    if (missing !== undefined) return skip(missing)
+    const damaged = (why: RegExp): object => ({
+      reason: { evidence: expect.stringMatching(why), prescription: expect.stringMatching(/setup/) },
+    })
+    await withManifest({}, async (home, name) => {
+      const path = join(home, `libingot-${name}.so`)
+      const bytes = readFileSync(path)
+      truncateSync(path, bytes.length >> 1) // loaded, this ends the process
+      expect(await findNative({ level: name, folder: home })).toMatchObject(damaged(/is damaged: it has \d+ bytes instead of \d+/))
+      bytes[bytes.length - 1]! ^= 1 // of the sections' table, which loading does not read: any byte counts
+      rmSync(path) // a file of its own: one that is loaded must not be written over
+      writeFileSync(path, bytes)
+      expect(await findNative({ level: name, folder: home })).toMatchObject(damaged(/is damaged: its content/))
+      rmSync(path)
+      expect((await findNative({ level: name, folder: home })).reason).toBeDefined()
+    })
+    await withManifest({ library: undefined }, async (home, name) => {
+      expect(await findNative({ level: name, folder: home })).toMatchObject(damaged(/is damaged: its manifest does not name it/))
+    })
+  })
+
+  it('takes the next best, and says why', async ({ skip }) => {
+    if (missing !== undefined) return skip(missing)
+    await withManifest({}, async (home, name) => {
+      // The best level of this architecture, as a library that is none.
+      const best = NATIVE_LEVELS[0]!.name
+      if (best === name) return
+      writeFileSync(join(home, `libingot-${best}.so`), 'short')
+      writeFileSync(
+        join(home, `libingot-${best}.json`),
+        JSON.stringify({ level: best, key: '', library: { bytes: 9, sha256: '' }, kernels: {} }),
+      )
+      expect(await findNative({ folder: home })).toMatchObject({
+        native: { level },
+        passedOver: { evidence: expect.stringMatching(/it has 5 bytes instead of 9/) },
       })
     })
   })

@@ -128,13 +128,16 @@ describe('open', () => {
     expect(tried.map(({ reason }) => reason)).toEqual(['no such module', 'driver too old'])
   })
 
-  it('warns once on the console when nobody listens', async () => {
-    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {})
+  it('warns of what fails, not of what is not there, and prints nothing', async () => {
+    const printed = vi.spyOn(console, 'warn').mockImplementation(() => {})
     const devices = [fake('quiet', { available: false, reason: makeReason('not here') }), fake('loud', { open: wrong }), fake('cpu')]
     const { verdicts, cases } = options
-    for (let i = 0; i < 2; i++) await open('auto', { devices, verdicts, cases: cases! })
-    expect(warn.mock.calls.map(([line]) => line)).toEqual([expect.stringMatching(/loud is not used/)])
-    warn.mockRestore()
+    const warnings: string[] = []
+    await open('auto', { devices, verdicts, cases: cases! })
+    await open('auto', { devices, verdicts, cases: cases!, onWarning: (line) => warnings.push(line) })
+    expect(warnings).toEqual([expect.stringMatching(/^loud is not used/)])
+    expect(printed).not.toHaveBeenCalled()
+    printed.mockRestore()
   })
 
   it('takes the last resort only when all else fails, and never what must be asked for', async () => {

@@ -1,12 +1,15 @@
 // The model as users hold it, on a tiny one with random weights: results awaited and iterated, cancelled, queued, closed.
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { open } from '../../src/device/open/open.ts'
 import { MOST_CHOSEN } from '../../src/kernel/select/topk.ts'
 import type { GenerateOptions } from '../../src/llm/generation.ts'
 import { type Model, load } from '../../src/llm/model.ts'
-import { BOS, tinyModel } from './tiny-model.ts'
+import { BOS, tinyBytes, tinyModel } from './tiny-model.ts'
 
 const GREEDY: GenerateOptions = { temperature: 0, ignoreEos: true, maxTokens: 12 }
 const PROMPT = [BOS, 260, 261, 262, 270, 271]
@@ -152,6 +155,69 @@ describe('cancelling', () => {
   })
 })
 
+/** A generation that is under way. */
+function begin(on: Model, options: GenerateOptions): { over: boolean; end: Promise<void> } {
+  const running = { over: false, end: Promise.resolve() }
+  running.end = (async () => {
+    await on.generate(PROMPT, options)
+    running.over = true
+  })()
+  return running
+}
+
+describe('waiting for a turn', () => {
+  const LONG: GenerateOptions = { temperature: 0, ignoreEos: true, maxTokens: 100 }
+
+  test('ends with the signal, at once', async () => {
+    const running = begin(model, LONG)
+    const reasons: unknown[] = []
+    const controller = new AbortController()
+    const { signal } = controller
+    const queued = [
+      (async () => model.generate(PROMPT, { ...LONG, signal }))(),
+      model.embed(PROMPT, { signal }),
+      model.evaluate(PROMPT, () => {}, { signal }),
+    ].map((each) => each.catch((reason: unknown) => void reasons.push(reason)))
+    controller.abort('changed my mind')
+    await Promise.all(queued)
+    expect(reasons).toEqual(Array(3).fill('changed my mind'))
+    expect(running.over).toBe(false)
+    await running.end
+    expect((await model.generate(PROMPT, GREEDY)).tokens).toHaveLength(12) // and the turn goes on to the next
+  })
+
+  test('ends with cancel, at once and without an error', async () => {
+    const running = begin(model, LONG)
+    const queued = model.generate(PROMPT, LONG)
+    const result = (async () => queued)()
+    queued.cancel()
+    expect(await result).toMatchObject({ text: '', tokens: [], finishReason: 'cancelled' })
+    expect(running.over).toBe(false)
+    await running.end
+  })
+
+  test('is not what one that has begun does: it settles when the device is free', async () => {
+    const controller = new AbortController()
+    const generation = model.generate(PROMPT, { ...LONG, signal: controller.signal })
+    await expect(
+      (async () => {
+        for await (const _ of generation) controller.abort('enough')
+      })(),
+    ).rejects.toBe('enough')
+    expect((await model.generate(PROMPT, GREEDY)).tokens).toHaveLength(12)
+  })
+})
+
+test('a second close waits for the first', async () => {
+  const own = await load(await tinyModel(), { device })
+  const running = begin(own, { temperature: 0, ignoreEos: true, maxTokens: 60 })
+  await new Promise((resolve) => setTimeout(resolve, 1)) // it has its turn
+  const first = own.close()
+  await own.close()
+  expect(running.over).toBe(true)
+  await Promise.all([running.end, first, own.close()])
+})
+
 describe('one model', () => {
   test('takes several generations in turn', async () => {
     const alone = await Promise.all([3, 4, 5].map(async (token) => model.generate([BOS, token], GREEDY)))
@@ -226,6 +292,28 @@ test('loading reports progress, can be aborted, and refuses nonsense', async () 
   await expect(load(await tinyModel(), { device, contextLength: 0 })).rejects.toMatchObject({ code: 'bad-argument' })
   await expect(load(await tinyModel(), { device, contextLength: 2 ** 40 })).rejects.toMatchObject({ name: 'IngotError' }) // no such memory
   expect(device.stats.buffers).toBe(buffers)
+})
+
+test('a file that is not to be mapped is read: what becomes of it then does not matter', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'ingot-mmap-'))
+  const path = join(folder, 'tiny.gguf')
+  const loads = vi.spyOn(device, 'load')
+  try {
+    await writeFile(path, await tinyBytes())
+    await using mapped = await load(path, { device })
+    expect(loads.mock.calls.every(([range]) => range.path === path)).toBe(true)
+    const { text } = await mapped.generate(PROMPT, GREEDY)
+    await mapped.close() // a mapped file must not be cut short: that is what the option is for
+    loads.mockClear()
+    await using own = await load(path, { device, mmap: false })
+    expect(loads.mock.calls.length).toBeGreaterThan(0)
+    expect(loads.mock.calls.every(([range]) => range.path === undefined)).toBe(true)
+    await truncate(path, 100)
+    expect((await own.generate(PROMPT, GREEDY)).text).toBe(text)
+  } finally {
+    loads.mockRestore()
+    await rm(folder, { recursive: true, force: true })
+  }
 })
 
 describe('sampling', () => {

@@ -1,6 +1,7 @@
 // Chat templates on sources written here: what the data folder does not reach.
 
 import { describe, expect, test } from 'vitest'
+import { BUDGET, Budget, MOST_MS } from '../../src/llm/jinja-limit.ts'
 import { createTemplate } from '../../src/llm/template.ts'
 
 const user = [{ role: 'user', content: 'hi' }]
@@ -60,6 +61,25 @@ const LONGEST = 5000
 const spent = (): number => process.cpuUsage().user / 1000
 const twice = (times: number, statement: string): string => `{% for i in range(${times}) %}${statement}{% endfor %}`
 
+describe('a budget', () => {
+  test('ends by steps', () => {
+    const budget = new Budget()
+    budget.charge(BUDGET)
+    expect(() => budget.charge(1)).toThrow(/does not come to an end/)
+    expect(() => new Budget().charge(NaN)).toThrow(/does not come to an end/)
+  })
+
+  test('ends by the clock where steps take longer than they should', () => {
+    let now = 0
+    const budget = new Budget(() => now)
+    budget.charge(2000)
+    now = MOST_MS
+    budget.charge(2000)
+    now = MOST_MS + 1
+    expect(() => budget.charge(2000)).toThrow(/takes too long/)
+  })
+})
+
 describe('a template that does not end', () => {
   const ENDLESS: Readonly<Record<string, string>> = {
     'a range of a hundred million': '{% for i in range(100000000) %}x{% endfor %}',
@@ -83,6 +103,7 @@ describe('a template that does not end', () => {
     'a search through a long list': "{% set l = range(100000) %}{% for i in l %}{{ 'x' in l }}{% endfor %}",
     'lists that are written': "{% set l = range(100000) %}{% for i in l %}{% set x = l ~ '' %}{% set y %}{{ l }}{% endset %}{% endfor %}",
     'texts that are searched': `{% set ns = namespace(s='x') %}${twice(21, '{% set ns.s = ns.s + ns.s %}')}${twice(100000, "{% if 'y' in ns.s %}{% endif %}")}`,
+    'texts that are replaced': `{% set ns = namespace(s='ab') %}${twice(19, '{% set ns.s = ns.s + ns.s %}')}${twice(1000, "{% set x = ns.s | replace('a', 'bb') %}")}`,
     'JSON that is indented far': "{{ {'a': [1, 2]} | tojson(indent=100000000) }}",
     'JSON with long separators': `{% set ns = namespace(s='x') %}${twice(21, '{% set ns.s = ns.s + ns.s %}')}{{ range(1000) | tojson(separators=(ns.s, ns.s)) }}`,
   }

@@ -6,6 +6,7 @@ import type { ChatOptions, Model } from '../../llm/model.ts'
 import type { Generation, GenerationResult } from '../../llm/generation.ts'
 import type { ChatMessage } from '../../llm/template.ts'
 import { Failure } from '../failure.ts'
+import { endedByCtrlC } from '../interruption.ts'
 import { checkOutput, writeOutput } from '../output/file.ts'
 import { describeStats } from '../output/stats.ts'
 
@@ -65,7 +66,7 @@ export class Conversation {
   /** Replies to a message. What was written before the reply was stopped counts as said; a message that failed does not. */
   async ask(text: string, write: (piece: string) => void): Promise<GenerationResult> {
     const messages = [...this.#messages, { role: 'user', content: text }]
-    this.#running = this.#model.chat(messages, this.#options)
+    this.#running = endedByCtrlC(() => this.#model.chat(messages, this.#options))
     try {
       for await (const piece of this.#running) write(piece)
       const result = await this.#running

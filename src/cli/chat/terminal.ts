@@ -4,11 +4,12 @@
 import { type Interface, createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { isIngotError } from '../../base/error.ts'
+import { printable, printableLine } from '../../base/printable.ts'
 import { type Conversation, QUIT, SLASH_COMMANDS } from './conversation.ts'
 import { Failure } from '../failure.ts'
 import { MOST_LINES, readHistory, writeHistory } from './history.ts'
 import { MessageReader } from './message.ts'
-import { type Stream, type Style, styleFor } from '../output/style.ts'
+import { type Stream, type Style, styleFor, textFor } from '../output/style.ts'
 
 export interface TerminalOptions {
   /** the first line: the model and its device */
@@ -30,7 +31,7 @@ export async function chatOnTerminal(conversation: Conversation, options: Termin
   const { title, stats, input = process.stdin, output = process.stdout } = options
   const style = styleFor(output)
   const screen = new Screen(output)
-  output.write(`${style.bold(title)}\n${style.dim('/help lists the commands; Ctrl-D leaves')}\n`)
+  output.write(`${style.bold(printableLine(title))}\n${style.dim('/help lists the commands; Ctrl-D leaves')}\n`)
   const keyboard = new Keyboard(input, screen, style, await readHistory())
   keyboard.onStop = () => conversation.stop()
   try {
@@ -61,10 +62,10 @@ async function handleMessage(conversation: Conversation, message: string, { outp
     if (message.startsWith('/') && !message.includes('\n')) {
       const result = await conversation.command(message)
       if (result === QUIT) return false
-      write(`${style.dim(result)}\n`)
+      write(`${style.dim(printable(result))}\n`)
       return true
     }
-    const { text, finishReason } = await conversation.ask(message, write)
+    const { text, finishReason } = await conversation.ask(message, (piece) => write(textFor(output, piece)))
     if (!text.endsWith('\n')) write('\n')
     if (finishReason !== 'stop') write(`${style.dim(finishReason === 'length' ? '(cut off: token limit reached)' : '(stopped)')}\n`)
     if (stats) write(`${style.dim(conversation.describe())}\n`)
@@ -72,7 +73,7 @@ async function handleMessage(conversation: Conversation, message: string, { outp
   } catch (error) {
     if (!(error instanceof Failure) && !isIngotError(error)) throw error
     const hint = isIngotError(error, 'too-large') ? '; /reset starts over' : ''
-    write(`${style.red(error.message + hint)}\n`)
+    write(`${style.red(printable(error.message) + hint)}\n`)
   }
   return true
 }

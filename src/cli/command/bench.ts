@@ -3,6 +3,7 @@
 
 import { stat } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
+import { printableJson } from '../../base/printable.ts'
 import { ingot, findPeer } from '../../bench/contenders.ts'
 import { readEntries, saveReport, showHistory } from '../../bench/history.ts'
 import { showReport, toJson } from '../../bench/report.ts'
@@ -66,7 +67,7 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
       signal,
     })
     progress.end()
-    process.stdout.write(flags.json === true ? `${JSON.stringify(toJson(report))}\n` : showReport(report))
+    process.stdout.write(flags.json === true ? `${printableJson(toJson(report))}\n` : showReport(report))
     if (flags.save !== undefined) await saveReport(flags.save, report, defined({ title: flags.title, comment: flags.comment }))
   } catch (error) {
     if (!signal.aborted) throw error
@@ -88,7 +89,7 @@ async function printHistory(path: string | undefined, file: string, json: boolea
   await checkFile(file)
   const entries = await readEntries(file)
   if (entries.length === 0) throw new Failure(`no results in ${file}`)
-  process.stdout.write(json ? `${JSON.stringify(entries)}\n` : showHistory(entries))
+  process.stdout.write(json ? `${printableJson(entries)}\n` : showHistory(entries))
 }
 
 const REDRAW_MS = 500 // seldom: drawing takes time from what is measured

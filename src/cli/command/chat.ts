@@ -4,10 +4,11 @@
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import { isIngotError } from '../../base/error.ts'
+import { printable } from '../../base/printable.ts'
 import { chatOnTerminal } from '../chat/terminal.ts'
 import { Conversation, QUIT } from '../chat/conversation.ts'
 import { Failure } from '../failure.ts'
-import { type Interruption, watchInterruption } from '../interruption.ts'
+import { type Interruption, endedByCtrlC, watchInterruption } from '../interruption.ts'
 import { MessageReader } from '../chat/message.ts'
 import {
   type ModelFlags,
@@ -18,6 +19,7 @@ import {
   generateOptions,
   loadWithBar,
 } from '../option/shared.ts'
+import { textFor } from '../output/style.ts'
 
 interface ChatFlags extends ModelFlags, SampleFlags {
   readonly system?: string
@@ -36,7 +38,7 @@ async function chat(path: string | undefined, flags: ChatFlags): Promise<void> {
     await using model = await loadWithBar(file, flags, interruption.signal)
     const conversation = new Conversation(model, generateOptions(flags), flags.system)
     // Refuses a model that cannot chat before the first message is typed.
-    model.renderChat([...conversation.messages, { role: 'user', content: 'hello' }])
+    endedByCtrlC(() => model.renderChat([...conversation.messages, { role: 'user', content: 'hello' }]))
     if (process.stdin.isTTY && process.stdout.isTTY) {
       interruption[Symbol.dispose]() // from here Ctrl-C is a key
       await chatOnTerminal(conversation, { title: `${model.name} on ${model.device.name}`, stats: flags.stats === true })
@@ -62,7 +64,7 @@ async function chatOverPipe(conversation: Conversation, { stats }: ChatFlags, { 
   const handle = async (message: string | undefined): Promise<boolean> => {
     if (message === undefined || message.trim() === '') return true
     if (message.startsWith('/')) return runCommand(conversation, message)
-    await conversation.ask(message, (piece) => process.stdout.write(piece))
+    await conversation.ask(message, (piece) => process.stdout.write(textFor(process.stdout, piece)))
     process.stdout.write('\n')
     if (stats === true) process.stderr.write(`${conversation.describe()}\n`)
     return !signal.aborted
@@ -81,7 +83,7 @@ async function runCommand(conversation: Conversation, line: string): Promise<boo
   try {
     const output = await conversation.command(line)
     if (output === QUIT) return false
-    process.stderr.write(`${output}\n`)
+    process.stderr.write(`${printable(output)}\n`)
   } catch (error) {
     if (!(error instanceof Failure) && !isIngotError(error)) throw error
     throw new Failure(error.message, 1)

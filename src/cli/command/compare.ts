@@ -2,6 +2,7 @@
 // differs more than it may. The first device is the reference: it also chooses the tokens.
 
 import { type Command, InvalidArgumentError } from 'commander'
+import { printableJson } from '../../base/printable.ts'
 import { nmse } from '../../device/open/compare.ts'
 import type { Model } from '../../llm/model.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
@@ -82,7 +83,7 @@ async function compare(path: string | undefined, given: CompareFlags): Promise<v
     const checked = await traceOn(second, file, { ...flags, promptTokens: reference.prompt }, signal, reference.steps)
     const differences = reference.tensors.map((tensor, i) => compareTensors(tensor, checked.tensors[i], flags.threshold))
     differs = differences.some((each) => each.differs)
-    const text = flags.json === true ? JSON.stringify(summary(flags, reference.prompt.length, differences)) : describe(flags, differences)
+    const text = flags.json === true ? printableJson(summary(flags, reference.prompt.length, differences)) : describe(flags, differences)
     process.stdout.write(`${text}\n`)
   } catch (error) {
     if (!signal.aborted) throw error

@@ -1,6 +1,7 @@
 // `ingot doctor`: which devices work here, found out by running kernels on them, and what to do about those that do not.
 
 import type { Command } from 'commander'
+import { printable, printableJson } from '../../base/printable.ts'
 import { type DeviceReport, type Diagnosis, diagnose } from '../../device/open/diagnose.ts'
 import type { Finding } from '../../device/open/finding.ts'
 import { DEVICES } from '../../device/open/open.ts'
@@ -13,7 +14,7 @@ export function define(command: Command): void {
 
 async function doctor({ json }: { readonly json?: true }): Promise<void> {
   const diagnosis = await diagnose()
-  process.stdout.write(json === true ? `${JSON.stringify(diagnosis)}\n` : describeDiagnosis(diagnosis, styleFor(process.stdout)))
+  process.stdout.write(json === true ? `${printableJson(diagnosis)}\n` : describeDiagnosis(diagnosis, styleFor(process.stdout)))
   if (diagnosis.verdict === 'broken') throw new Failure('', 1)
 }
 
@@ -47,12 +48,12 @@ function mark({ available, selfTest, findings }: DeviceReport, style: Style): st
 }
 
 function state({ available, detail, selfTest: { passed, failed }, findings }: DeviceReport): string {
-  if (!available) return `not available: ${findings[0]?.evidence ?? detail}`
+  if (!available) return `not available: ${printable(findings[0]?.evidence ?? detail)}`
   const total = passed.length + failed.length
-  return total === 0 ? detail : `${detail}; ${passed.length} of ${total} kernels correct`
+  return total === 0 ? printable(detail) : `${printable(detail)}; ${passed.length} of ${total} kernels correct`
 }
 
 function trouble(name: string, { probe, status, evidence, prescription }: Finding, style: Style): string {
   const sign = status === 'fail' ? style.red('✗') : status === 'warn' ? style.yellow('!') : style.dim('·')
-  return `  ${sign} ${name}, ${probe}: ${evidence}${prescription === '' ? '' : `\n      ${style.cyan('->')} ${prescription}`}`
+  return `  ${sign} ${name}, ${probe}: ${printable(evidence)}${prescription === '' ? '' : `\n      ${style.cyan('->')} ${prescription}`}`
 }

@@ -3,6 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
+import { printableJson } from '../../base/printable.ts'
 import type { Model } from '../../llm/model.ts'
 import type { ByteSink } from '../../weights/gguf/write.ts'
 import { Failure } from '../failure.ts'
@@ -93,7 +94,7 @@ async function writeLogits(
     bytes,
     ms: performance.now() - begun,
   }
-  process.stdout.write(`${JSON.stringify(summary)}\n`)
+  process.stdout.write(`${printableJson(summary)}\n`)
 }
 
 async function printPerplexity(file: string, input: string, flags: EvalFlags, { signal }: Interruption): Promise<void> {
@@ -105,7 +106,7 @@ async function printPerplexity(file: string, input: string, flags: EvalFlags, { 
   } finally {
     bar.end()
   }
-  const text = flags.json === true ? JSON.stringify({ device: model.device.name, ...result }) : describe(model, result)
+  const text = flags.json === true ? printableJson({ device: model.device.name, ...result }) : describe(model, result)
   process.stdout.write(`${text}\n`)
 }
 

@@ -3,6 +3,7 @@
 import { freemem, totalmem } from 'node:os'
 import type { Command } from 'commander'
 import { type MemoryNeed, type ModelFacts, describeModel } from '../../llm/describe.ts'
+import { printableJson, printableLine } from '../../base/printable.ts'
 import { type Gguf, openGguf } from '../../weights/gguf/gguf.ts'
 import { type MetaArray, type MetaValue, describeMeta } from '../../weights/gguf/meta.ts'
 import { whole } from '../option/number.ts'
@@ -35,7 +36,7 @@ async function inspect(file: string, { ctx, json }: InspectFlags): Promise<void>
   await using gguf = await openGguf(file)
   const facts = describeModel(gguf, ctx)
   const here = facts.memory === null ? null : checkMemory(facts.memory)
-  const text = json === true ? JSON.stringify(toJson(gguf, facts, here)) : describe(gguf, facts, here, styleFor(process.stdout)).join('\n')
+  const text = json === true ? printableJson(toJson(gguf, facts, here)) : describe(gguf, facts, here, styleFor(process.stdout)).join('\n')
   process.stdout.write(`${text}\n`)
 }
 
@@ -77,14 +78,14 @@ function describe(gguf: Gguf, facts: ModelFacts, here: MachineMemory | null, sty
   const size = gguf.files.reduce((sum, file) => sum + file.size, 0)
   const parts = gguf.files.length > 1 ? ` in ${gguf.files.length} files` : ''
   return [
-    `${style.bold(facts.name)}: ${showCount(facts.parameters)} parameters, ${showBytes(size)}${parts}, GGUF ${gguf.version}`,
+    `${style.bold(printableLine(facts.name))}: ${showCount(facts.parameters)} parameters, ${showBytes(size)}${parts}, GGUF ${gguf.version}`,
     '',
     style.dim(`metadata (${gguf.metadata.size})`),
-    ...alignColumns([...gguf.metadata].map(([key, meta]) => [key, describeMeta(meta), brief(meta)])),
+    ...alignColumns([...gguf.metadata].map(([key, meta]) => [printableLine(key), describeMeta(meta), brief(meta)])),
     '',
     style.dim(`tensors (${gguf.tensors.size})`),
     ...alignColumns(
-      [...gguf.tensors.values()].map(({ name, type, dims, bytes }) => [name, type, dims.join(' x '), showBytes(bytes)]),
+      [...gguf.tensors.values()].map(({ name, type, dims, bytes }) => [printableLine(name), type, dims.join(' x '), showBytes(bytes)]),
       [3],
     ),
     '',
@@ -109,11 +110,14 @@ function summary(
   here: MachineMemory | null,
   style: Style,
 ): string[][] {
-  const split = tokenizer.pre === null ? '' : `, split as ${tokenizer.pre}`
+  const split = tokenizer.pre === null ? '' : `, split as ${printableLine(tokenizer.pre)}`
   const support = architecture.supported ? style.green('supported') : style.red(`not supported; known: ${architecture.known.join(', ')}`)
   const rows = [
-    ['architecture', `${architecture.name}, ${support}`],
-    ['tokenizer', tokenizer.kind === null ? 'none: it runs on token ids' : `${tokenizer.kind}, ${tokenizer.tokens} tokens${split}`],
+    ['architecture', `${printableLine(architecture.name)}, ${support}`],
+    [
+      'tokenizer',
+      tokenizer.kind === null ? 'none: it runs on token ids' : `${printableLine(tokenizer.kind)}, ${tokenizer.tokens} tokens${split}`,
+    ],
     ['chat template', chatTemplate ? 'yes' : 'no'],
   ]
   if (memory === null || here === null) return rows

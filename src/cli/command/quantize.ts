@@ -1,6 +1,7 @@
 // `ingot quantize`: writes a model file in another weight format. The new file appears when it is complete.
 
 import type { Command } from 'commander'
+import { printable, printableJson } from '../../base/printable.ts'
 import { type QuantizeResult, WRITABLE, quantizeModel } from '../../llm/quantize.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
@@ -47,7 +48,7 @@ async function quantize(input: string, output: string, flags: QuantizeFlags): Pr
     })
     bar.end()
     const ms = performance.now() - begun
-    if (flags.json === true) process.stdout.write(`${JSON.stringify({ in: input, out: output, type: flags.type, ...result, ms })}\n`)
+    if (flags.json === true) process.stdout.write(`${printableJson({ in: input, out: output, type: flags.type, ...result, ms })}\n`)
     else describe(output, result, ms)
   } catch (error) {
     if (!interruption.signal.aborted) throw error
@@ -67,6 +68,6 @@ function describe(output: string, { bytesBefore, bytesAfter, tensors, notes }: Q
   process.stdout.write(
     `${output}: ${showBytes(bytesBefore)} -> ${showBytes(bytesAfter)} in ${(ms / 1000).toFixed(1)} s; tensors: ${counts}\n`,
   )
-  for (const note of notes.slice(0, NOTES_SHOWN)) process.stderr.write(`note: ${note}\n`)
+  for (const note of notes.slice(0, NOTES_SHOWN)) process.stderr.write(`note: ${printable(note)}\n`)
   if (notes.length > NOTES_SHOWN) process.stderr.write(`note: ${notes.length - NOTES_SHOWN} more like these; --json lists them\n`)
 }

@@ -1,10 +1,11 @@
 // `ingot run`: continues a prompt. Text to stdout as it comes and nothing else there; statistics to stderr.
 
 import type { Command } from 'commander'
+import { printableJson } from '../../base/printable.ts'
 import type { GenerationResult } from '../../llm/generation.ts'
 import type { Model } from '../../llm/model.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { endedByCtrlC, watchInterruption } from '../interruption.ts'
 import { tokenList } from '../option/number.ts'
 import {
   type ModelFlags,
@@ -16,7 +17,7 @@ import {
   loadWithBar,
 } from '../option/shared.ts'
 import { describeStats } from '../output/stats.ts'
-import { styleFor } from '../output/style.ts'
+import { styleFor, textFor } from '../output/style.ts'
 
 interface RunFlags extends ModelFlags, SampleFlags {
   readonly prompt?: string
@@ -45,7 +46,7 @@ async function run(path: string | undefined, flags: RunFlags): Promise<void> {
   try {
     model = await loadWithBar(file, flags, signal)
     const result = await generate(model, prompt, flags, signal)
-    if (flags.json === true) process.stdout.write(`${JSON.stringify(summary(model, result))}\n`)
+    if (flags.json === true) process.stdout.write(`${printableJson(summary(model, result))}\n`)
     if (flags.stats === true || (flags.json !== true && process.stderr.isTTY)) {
       process.stderr.write(`${styleFor(process.stderr).dim(describeStats(model, result.stats))}\n`)
     }
@@ -60,12 +61,12 @@ async function run(path: string | undefined, flags: RunFlags): Promise<void> {
 
 /** Writes the text as it comes, unless JSON was asked for. */
 async function generate(model: Model, prompt: string | readonly number[], flags: RunFlags, signal: AbortSignal): Promise<GenerationResult> {
-  const generation = model.generate(prompt, generateOptions(flags))
+  const generation = endedByCtrlC(() => model.generate(prompt, generateOptions(flags)))
   const stop = (): void => generation.cancel()
   signal.addEventListener('abort', stop)
   try {
     if (flags.json === true) return await generation
-    for await (const piece of generation) process.stdout.write(piece)
+    for await (const piece of generation) process.stdout.write(textFor(process.stdout, piece))
     const result = await generation
     if (!model.hasTokenizer) process.stdout.write(`${result.tokens.join(',')}\n`)
     else if (process.stdout.isTTY && !result.text.endsWith('\n')) process.stdout.write('\n')

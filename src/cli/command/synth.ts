@@ -1,6 +1,7 @@
 // `ingot synth`: writes a model file with random weights, of a known or a given shape, for benchmarks.
 
 import { type Command, InvalidArgumentError } from 'commander'
+import { printableJson } from '../../base/printable.ts'
 import { isIngotError } from '../../base/error.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { SHAPES, type SynthShape, checkShape, synthesize } from '../../weights/synth/synth.ts'
@@ -71,7 +72,7 @@ async function synth(output: string, { shape, type, seed, ctx, force, json }: Sy
     })
     bar.end()
     const ms = performance.now() - begun
-    if (json === true) process.stdout.write(`${JSON.stringify({ out: output, shape: shape.sizes, type, seed, ...result, ms })}\n`)
+    if (json === true) process.stdout.write(`${printableJson({ out: output, shape: shape.sizes, type, seed, ...result, ms })}\n`)
     else
       process.stdout.write(
         `${output}: ${millions(result.parameters)} random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`,

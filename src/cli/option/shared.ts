@@ -3,6 +3,7 @@
 
 import { stat } from 'node:fs/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { printable } from '../../base/printable.ts'
 import { DEVICES, NOT_YET } from '../../device/open/open.ts'
 import { CACHE_TYPES, type CacheType } from '../../kernel/attention/cache-type.ts'
 import type { GenerateOptions } from '../../llm/generation.ts'
@@ -16,6 +17,8 @@ export interface ModelFlags {
   readonly threads?: number
   readonly device?: string
   readonly cacheType?: CacheType
+  /** commander's name for `--no-mmap`: true unless given */
+  readonly mmap?: boolean
 }
 
 export const DEVICE_NAMES: readonly string[] = ['auto', ...DEVICES.map(({ name }) => name)]
@@ -26,6 +29,7 @@ export function addModelOptions(command: Command, { device = true } = {}): Comma
     .option('--ctx <n>', 'context length in tokens (default: as trained, at most 4096)', whole({ least: 1, most: 1 << 24 }))
     .option('--threads <n>', 'threads of the cpu device (default: all that the machine has)', whole({ least: 1, most: 1024 }))
     .addOption(new Option('--cache-type <type>', 'element type of the key and value cache (default: f16)').choices(CACHE_TYPES))
+    .option('--no-mmap', 'read the weights into memory instead of mapping the file: for files that may be cut short meanwhile')
   if (device) command.addOption(new Option('-d, --device <name>', 'device to compute on (default: auto)').argParser(deviceName))
   return command
 }
@@ -120,7 +124,8 @@ export async function loadWithBar(path: string, flags: ModelFlags, signal: Abort
   const bar = showProgress('loading')
   try {
     return await load(path, {
-      ...defined({ contextLength: flags.ctx, threads: flags.threads, device: flags.device, cacheType: flags.cacheType }),
+      ...defined({ contextLength: flags.ctx, threads: flags.threads, device: flags.device, cacheType: flags.cacheType, mmap: flags.mmap }),
+      onWarning: (line) => process.stderr.write(`ingot: ${printable(line)}\n`),
       ...options,
       signal,
       onProgress: ({ loaded, total }) => bar.update(loaded, total),

@@ -1,5 +1,7 @@
 // What a stream can show: colours on a terminal, plain text in a pipe. Knows escape codes and NO_COLOR; nothing of commands.
 
+import { printable } from '../../base/printable.ts'
+
 export interface Stream {
   readonly isTTY?: boolean
   readonly columns?: number
@@ -19,6 +21,11 @@ export function styleFor(stream: Pick<Stream, 'isTTY'>): Style {
     (text: string): string =>
       coloured ? `\x1b[${on}m${text}\x1b[${off}m` : text
   return Object.fromEntries(Object.entries(CODES).map(([name, codes]) => [name, paint(codes)])) as Style
+}
+
+/** What a model wrote, for this stream: as it is in a pipe or a file; a terminal must not obey it. */
+export function textFor(stream: Pick<Stream, 'isTTY'>, text: string): string {
+  return stream.isTTY === true ? printable(text.replaceAll('\r', '')) : text
 }
 
 /** Writes and waits until it is out: for output too large to pile up in memory. A reader that is gone ends the wait, too. */

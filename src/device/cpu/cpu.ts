@@ -33,12 +33,14 @@ export const cpu: DeviceFactory = {
   name: 'cpu',
   about: 'native kernels where they are built, WebAssembly SIMD on worker threads everywhere else',
   probe: async (): Promise<Probe> => {
-    const { native, reason } = await findLibrary({}).catch((error: unknown): FoundNative => ({ reason: reasonOf(error) }))
-    if (native !== undefined) {
+    const found = await findLibrary({}).catch((error: unknown): FoundNative => ({ reason: reasonOf(error) }))
+    if (found.native !== undefined) {
+      const { native, passedOver } = found
       const { describeNative } = await import('./native/runtime.ts')
       const detail = describeNative(native, await countThreads())
-      return { available: true, detail, key: `${detail} ${native.key}` }
+      return { available: true, detail, key: `${detail} ${native.key}`, ...(passedOver === undefined ? {} : { faster: passedOver }) }
     }
+    const { reason } = found
     const level = levelAsked()
     if (level !== undefined && level !== WASM) return { available: false, detail: `native, ${level}`, key: level, reason }
     const [{ describeWasm }, { detectWasm }] = await Promise.all([import('./wasm/runtime.ts'), import('../../emit/wasm/features.ts')])

@@ -19,7 +19,7 @@ const SIZES_SHOWN = 6
 export async function examineCpu(device: Device | undefined, runtime: OpenRuntime | undefined, { faster }: Probe): Promise<Finding[]> {
   return [
     ...(device === undefined ? [] : await examineProducts(device, runtime)),
-    ...(faster === undefined ? [] : [examineFallback(faster)]),
+    ...(faster === undefined ? [] : [examineFallback(faster, runtime?.kind)]),
     ...examineEngine(await detectWasm(), runtime?.kind === 'wasm'),
   ]
 }
@@ -53,8 +53,9 @@ function examineEngine({ simd, relaxed, relaxedDot, threads }: WasmFeatures, mul
   ]
 }
 
-function examineFallback({ evidence, prescription }: Reason): Finding {
-  return { probe: 'native', status: 'warn', evidence: `${evidence}; WebAssembly serves, several times slower`, prescription }
+function examineFallback({ evidence, prescription }: Reason, serves: OpenRuntime['kind'] = 'wasm'): Finding {
+  const instead = serves === 'native' ? 'one for less capable CPUs serves' : 'WebAssembly serves, several times slower'
+  return { probe: 'native', status: 'warn', evidence: `${evidence}; ${instead}`, prescription }
 }
 
 /** Who multiplies f32 matrices there: sizes that it has not met yet are measured now. */

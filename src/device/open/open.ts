@@ -1,6 +1,7 @@
 // Chooses and opens a device. The one place that names them all, best first, one line each; everything above asks for a
 // preference and gets a Device with the reasons for it. A device that fails its self-test is never used unasked.
 
+import { checkArgument, checkOptions, isString } from '../../base/argument.ts'
 import { IngotError, messageOf } from '../../base/error.ts'
 import { readEnvironment } from '../core/platform.ts'
 import type { Device } from '../device.ts'
@@ -59,8 +60,10 @@ export interface Opened {
 }
 
 export interface OpenDeviceOptions extends OpenOptions {
-  /** where fallbacks are reported; without it, failures go to console.warn, once each */
+  /** gets a line for every device that is not used, also where that is as it should be; default: nobody */
   readonly log?: (line: string) => void
+  /** gets a line for what people should know: a device that fails, or that only the slow one is left; default: nobody */
+  readonly onWarning?: (line: string) => void
   /** false: trust the device */
   readonly selfTest?: boolean
   readonly devices?: readonly DeviceLine[]
@@ -70,6 +73,8 @@ export interface OpenDeviceOptions extends OpenOptions {
 
 /** Opens a device by name, or with 'auto' (the default, unless INGOT_DEVICE says otherwise) the best that works. */
 export async function open(preference = 'auto', options: OpenDeviceOptions = {}): Promise<Opened> {
+  checkArgument('open', 'the device', preference, 'a name', isString)
+  checkOptions('open', options)
   const { devices = DEVICES } = options
   const wish = preference === 'auto' ? (fromEnvironment() ?? preference) : preference
   if (wish === 'auto') return openBest(devices, options)
@@ -111,12 +116,12 @@ async function openBest(devices: readonly DeviceLine[], options: OpenDeviceOptio
   const tried: Attempt[] = []
   const skip = (name: string, reason: string, loud: boolean): void => {
     tried.push({ name, reason })
-    warn(`ingot: ${name} is not used: ${reason}`, loud, options.log)
+    report(`${name} is not used: ${reason}`, loud, options)
   }
   for (const { line, factory, probe, why, instead } of await rank(devices, skip)) {
     try {
       const opened = { ...(await openTested(line, factory, probe, options)), why, tried }
-      if (line.auto === 'last') warn(`ingot: using ${line.name}, which is slow: nothing else works here`, true, options.log)
+      if (line.auto === 'last') report(`using ${line.name}, which is slow: nothing else works here`, true, options)
       if (instead !== undefined)
         skip(instead.line.name, `a GPU emulated on the CPU (${instead.probe.detail}); ${line.name} goes before it`, false)
       return opened
@@ -222,12 +227,7 @@ function fromEnvironment(): string | undefined {
   return asked === '' ? undefined : asked
 }
 
-const warned = new Set<string>()
-
-/** Without a log only what is `loud` is said, once in a process. */
-function warn(line: string, loud: boolean, log: ((line: string) => void) | undefined): void {
-  if (log !== undefined) return log(line)
-  if (!loud || warned.has(line)) return
-  warned.add(line)
-  console.warn(line)
+function report(line: string, loud: boolean, { log, onWarning }: OpenDeviceOptions): void {
+  log?.(line)
+  if (loud) onWarning?.(line)
 }

@@ -68,6 +68,7 @@ export interface Tokenizer {
 }
 
 export interface TokenizerOptions {
+  /** where guesses are reported; default: nowhere */
   readonly warn?: (message: string) => void
 }
 
@@ -97,14 +98,14 @@ type OpenKind = (metadata: Metadata, warn: Warn) => Kind
 const KINDS = { llama: openSpm, gpt2: openBpe, bert: openWordPiece } as const satisfies Record<string, OpenKind>
 
 /** Throws `unsupported` for a kind it does not know, and for files without a tokenizer. */
-export function createTokenizer(metadata: Metadata, { warn = console.warn }: TokenizerOptions = {}): Tokenizer {
+export function createTokenizer(metadata: Metadata, { warn = () => {} }: TokenizerOptions = {}): Tokenizer {
   const name = readValue(metadata, 'tokenizer.ggml.model')
   if (typeof name !== 'string' || !Object.hasOwn(KINDS, name)) {
     throw new IngotError('unsupported', 'this kind of tokenizer is not known', {
       op: 'tokenizer',
       got: name ?? 'none',
       wanted: Object.keys(KINDS).join(', '),
-      hint: 'the model still runs on token ids',
+      hint: 'give token ids instead of text',
     })
   }
   return buildTokenizer(KINDS[name as keyof typeof KINDS](metadata, warn), findStrippers(metadata))

@@ -2,6 +2,7 @@
 // tensor data stays in the files until it is asked for. Invariants: whatever this module opened is closed again when
 // opening fails; after success `close` closes every file, those handed in included.
 
+import { checkArgument, checkOptions, hasMethods, isObject, isString } from '../../base/argument.ts'
 import { IngotError } from '../../base/error.ts'
 import { readHeader, type GgufHeader, type GgufTensor } from './header.ts'
 import { metaNumber, type Metadata } from './meta.ts'
@@ -39,6 +40,16 @@ interface SplitFile extends GgufHeader {
  * other than 2 and 3.
  */
 export async function openGguf(from: string | ByteSource | readonly (string | ByteSource)[], options: OpenGgufOptions = {}): Promise<Gguf> {
+  checkOptions('openGguf', options)
+  for (const item of Array.isArray(from) ? (from as readonly unknown[]) : [from]) {
+    checkArgument(
+      'openGguf',
+      'the file',
+      item,
+      'a path or a ByteSource',
+      (value) => isString(value) || hasMethods(value, ['read', 'close']),
+    )
+  }
   const opened: ByteSource[] = []
   const open = async (item: string | ByteSource): Promise<SplitFile> => {
     const file = typeof item === 'string' ? await openFile(item) : item
@@ -64,7 +75,8 @@ export async function openGguf(from: string | ByteSource | readonly (string | By
 }
 
 /** The bytes of a tensor as the file has them, in a new array or the front of `into`. Rejects like `ByteSource.read`. */
-export function readTensor(tensor: GgufTensor, into?: Uint8Array): Promise<Uint8Array> {
+export async function readTensor(tensor: GgufTensor, into?: Uint8Array): Promise<Uint8Array> {
+  checkArgument('readTensor', 'the tensor', tensor, 'one of the tensors of a Gguf', (value) => isObject(value) && 'file' in value)
   return tensor.file.read(tensor.offset, tensor.bytes, into)
 }
 

@@ -8,6 +8,7 @@ import type { Program } from '../../device.ts'
 import { hashRunningSources } from '../../open/code-hash.ts'
 import { type Reason, makeReason } from '../../open/finding.ts'
 import { LEVELS, type Level } from '../level.ts'
+import { type LibraryFile, findDamage } from './intact.ts'
 
 /** A kernel of the library. */
 export interface NativeKernel {
@@ -49,9 +50,9 @@ export interface Native {
   advise(at: number, bytes: number, wanted: boolean): void
 }
 
-/** What was found, or why nothing was. */
+/** What was found, with the reason why a better one that this CPU may have was not taken; or why nothing was. */
 export type FoundNative =
-  | { readonly native: Native; readonly reason?: undefined }
+  | { readonly native: Native; readonly reason?: undefined; readonly passedOver?: Reason | undefined }
   | { readonly native?: undefined; readonly reason: Reason }
 
 export interface FindOptions {
@@ -68,6 +69,8 @@ interface Manifest {
   readonly key: string
   /** what the kernels were made from: hashes of the sources and of their compiled form (`hashSources`); not asked of a given folder */
   readonly sources?: readonly string[]
+  /** the library as it was written; one without it is not loaded */
+  readonly library?: LibraryFile
   readonly kernels: Readonly<Record<string, { readonly index: number; readonly scratch: number }>>
 }
 
@@ -97,11 +100,11 @@ export async function findNative({ level, folder, strict = folder === undefined 
   }
   const koffi = await loadKoffi()
   if (koffi === undefined) return { reason: makeReason('koffi is not installed', '`npm install koffi`') }
-  const problems: Reason[] = []
+  const problems: Problem[] = []
   for (const place of folder === undefined ? await folders() : [folder]) {
     for (const candidate of candidates) {
       const found = await tryLoad(koffi, place, candidate, strict)
-      if (found?.native !== undefined) return found
+      if (found?.native !== undefined) return { ...found, passedOver: problems.find(({ lacking }) => lacking !== true) }
       if (found !== undefined) problems.push(found.reason)
     }
   }
@@ -133,8 +136,12 @@ async function folders(): Promise<string[]> {
   }
 }
 
+type Tried = { readonly native: Native; readonly reason?: undefined } | { readonly native?: undefined; readonly reason: Problem }
+/** `lacking`: the CPU cannot run it, which is no fault of the library. */
+type Problem = Reason & { readonly lacking?: true }
+
 /** Nothing where there is no library to load. */
-async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boolean): Promise<FoundNative | undefined> {
+async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boolean): Promise<Tried | undefined> {
   const [{ readFile }, { join }] = await Promise.all([import('node:fs/promises'), import('node:path')])
   let manifest: Manifest
   try {
@@ -146,8 +153,12 @@ async function tryLoad(koffi: Koffi, folder: string, level: Level, strict: boole
   if (strict && !manifest.sources?.includes(await hashRunningSources().catch(() => '')))
     return { reason: makeReason(`the native kernels for ${level.title} are not of these sources`, SETUP) }
   try {
-    const library = koffi.load(join(folder, `libingot-${level.name}.so`))
-    if (library.func('int32_t ingot_supported()')() === 0) return { reason: makeReason(`this CPU has no ${level.title}`) }
+    const path = join(folder, `libingot-${level.name}.so`)
+    const damage = manifest.library === undefined ? 'its manifest does not name it' : await findDamage(path, manifest.library)
+    if (damage !== undefined) return { reason: makeReason(`the library for ${level.title} is damaged: ${damage}`, SETUP) }
+    const library = koffi.load(path)
+    if (library.func('int32_t ingot_supported()')() === 0)
+      return { reason: { ...makeReason(`this CPU has no ${level.title}`), lacking: true } }
     if (library.func('const char *ingot_build_key()')() !== manifest.key)
       return { reason: makeReason(`the library for ${level.title} is not the one of its manifest`, SETUP) }
     return { native: bind(koffi, library, level, manifest) }
