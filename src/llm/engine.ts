@@ -151,10 +151,11 @@ export class Engine {
   async trace(tokens: readonly number[]): Promise<{ label: string; shape: readonly number[]; values: Float32Array }[]> {
     this.#check(tokens)
     const inputs = this.#inputs(tokens.length)
-    const logits = this.model.logits(this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache }))
-    const watched = labelled(logits)
-    const plan = await buildPlan(this.device, { reads: watched })
+    let plan: Plan | undefined
     try {
+      const logits = this.model.logits(this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache }))
+      const watched = labelled(logits)
+      plan = await buildPlan(this.device, { reads: watched })
       this.#write(inputs, tokens, 'all-logits')
       const results = await plan.run()
       this.#tokens.push(...tokens)
@@ -164,8 +165,8 @@ export class Engine {
         values: readFloats(only(results.slice(i))),
       }))
     } finally {
-      plan[Symbol.dispose]()
-      for (const buffer of Object.values(inputs.buffers)) this.device.free(buffer)
+      plan?.[Symbol.dispose]()
+      this.#freeInputs(inputs)
     }
   }
 
@@ -181,7 +182,11 @@ export class Engine {
     const built = await building.catch(() => undefined)
     if (built === undefined) return
     built.plan[Symbol.dispose]()
-    for (const buffer of Object.values(built.inputs.buffers)) this.device.free(buffer)
+    this.#freeInputs(built.inputs)
+  }
+
+  #freeInputs({ buffers }: Inputs): void {
+    for (const buffer of Object.values(buffers)) this.device.free(buffer)
   }
 
   async #feed(tokens: readonly number[], output: Output, onRows: OnRows, signal?: AbortSignal): Promise<void> {
@@ -223,8 +228,13 @@ export class Engine {
 
   async #build(count: number, output: Output): Promise<PlanWithInputs> {
     const inputs = this.#inputs(count)
-    const hidden = this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache })
-    return { plan: await buildPlan(this.device, this.#spec(hidden, inputs, count, output)), inputs }
+    try {
+      const hidden = this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache })
+      return { plan: await buildPlan(this.device, this.#spec(hidden, inputs, count, output)), inputs }
+    } catch (error) {
+      this.#freeInputs(inputs)
+      throw error
+    }
   }
 
   #spec(hidden: Tensor, inputs: Inputs, count: number, output: Output): PlanSpec {

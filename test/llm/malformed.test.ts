@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { open } from '../../src/device/open/open.ts'
+import { Engine } from '../../src/llm/engine.ts'
 import { load } from '../../src/llm/model.ts'
 import type { MetaValue } from '../../src/weights/gguf/meta.ts'
 import { type TinyFile, plainTensor, tinyModel } from './tiny-model.ts'
@@ -138,4 +139,17 @@ test('one row is a matrix even where the file leaves its height out', async () =
   )
   await using model = await load(await tinyModel({ change }), { device })
   expect((await model.generate([1, 260], { temperature: 0, maxTokens: 2, ignoreEos: true })).tokens).toHaveLength(2)
+})
+
+test('a model that cannot be planned leaves no memory behind', async () => {
+  await using loaded = await load(await tinyModel(), { device })
+  const fail = (): never => {
+    throw new Error('no such operation')
+  }
+  const before = device.stats.buffers
+  const engine = new Engine(device, { ...loaded.engine.model, forward: fail }, loaded.engine.options)
+  await expect(engine.prefill([1], 'argmax')).rejects.toThrow('no such operation')
+  await expect(engine.trace([1])).rejects.toThrow('no such operation')
+  await engine.close()
+  expect(device.stats.buffers).toBe(before)
 })
