@@ -20,7 +20,7 @@ const LARGEST_REAL = 6 << 20 // bytes: a case is written, read and run in millis
 const FORMATS = /** @type {const} */ (['f32', 'q4_k', 'q8_0', 'f16', 'q6_k', 'q4_0', 'bf16', 'q5_k', 'iq4_nl', 'q2_k', 'mxfp4'])
 const OF_EACH = 2
 /** Architectures that files write with several matrices in one tensor. */
-const FUSED = new Set(['phi3'])
+export const FUSED = new Set(['phi3'])
 const TEMPLATE =
   "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 

@@ -100,12 +100,12 @@ async function generate(/** @type {Model} */ model, /** @type {number[]} */ prom
   return odd === undefined ? OK : { ...OK, fault: `token ${odd} of a vocabulary of ${model.vocabulary} was generated` }
 }
 
-/** The logits of every position. */
+/** The logits of every position. Those of -Infinity are numbers that models may mean: a token that cannot come. */
 async function evaluate(/** @type {Model} */ model, /** @type {number[]} */ prompt) {
   /** @type {number[]} */
   const odd = []
   await model.evaluate(prompt, (rows) => {
-    const found = rows.find((value) => !Number.isFinite(value))
+    const found = rows.find((value) => Number.isNaN(value) || value === Infinity)
     if (found !== undefined) odd.push(found)
   })
   return odd.length === 0 ? OK : { ...OK, fault: `logits hold ${odd[0]}, and no error says so` }

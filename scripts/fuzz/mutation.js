@@ -1,9 +1,12 @@
 // The changes that the fuzzer makes to a file, each a record with how often it is chosen: hyper-parameters, other metadata, tensors, weights
 // (here), vocabularies and templates (text-mutation.js), bytes and lengths. Pure: a base file, a seed and a number name one case exactly.
 
-import { GGML_TYPES } from '../../dist/quant/type.js'
+import { createDummyFile } from '../../dist/llm/dummy-file.js'
+import { GGML_TYPES, tensorBytes } from '../../dist/quant/type.js'
+import { RandomWords, fillRandom } from '../../dist/weights/synth/block.js'
 import { copyParts, findKey, putTogether, setKey } from './parts.js'
 import { Random } from './random.js'
+import { FUSED } from './base.js'
 import { TEXT_MUTATIONS } from './text-mutation.js'
 
 /**
@@ -61,6 +64,7 @@ const OPTIONAL = [
   'blk.0.attn_qkv.weight',
   'blk.0.attn_q.bias',
 ]
+const LARGEST_MADE = 16 << 20 // bytes of a file of other sizes
 const LARGEST_GROWN = 8 << 20 // bytes of a tensor that was made larger
 
 /** @type {Mutation[]} */
@@ -68,6 +72,7 @@ const PART_MUTATIONS = [
   { share: 20, apply: changeSetting },
   { share: 6, apply: changeTwoSettings },
   { share: 5, apply: splitHeads },
+  { share: 8, apply: changeSizes },
   { share: 10, apply: changeValue },
   { share: 6, apply: changeType },
   { share: 5, apply: removeOrRepeat },
@@ -167,6 +172,39 @@ function splitHeads(/** @type {Parts} */ parts, /** @type {Random} */ random) {
   return Object.entries(next)
     .map(([name, value]) => setKey(parts, `${prefix}.${name}`, { type: 'u32', value }))
     .join('; ')
+}
+
+/** Another model of the same architecture: sizes that fit each other, and that no real model has. */
+function changeSizes(/** @type {Parts} */ parts, /** @type {Random} */ random) {
+  const architecture = architectureOf(parts)
+  const size = () => random.pick([1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 31, 32, 33, 63, 64, 65, 96, 127, 128, 130, 255, 256, 257, 320])
+  const kvHeads = random.pick([1, 1, 2, 3, 5, 8, 64, 512])
+  const sizes = {
+    width: size(),
+    kvHeads,
+    heads: kvHeads * random.pick([1, 1, 2, 3, 4, 7, 8]),
+    dim: 2 * random.pick([1, 2, 3, 4, 5, 8, 16, 20, 32, 33, 48, 64, 128, 256]),
+    hidden: random.chance(0.1) ? 2 ** (10 + random.below(8)) : size(),
+    vocabulary: countTokens(parts) ?? size(),
+  }
+  const format = random.pick(/** @type {const} */ (['f32', 'f32', 'f16', 'bf16', 'q8_0', 'q4_0']))
+  const whole = [sizes.width, sizes.hidden, sizes.heads * sizes.dim].every((each) => each % GGML_TYPES[format].block === 0)
+  const chosen = whole ? format : 'f32'
+  const file = createDummyFile(architecture, { sizes, format: chosen, bias: random.chance(0.3), fused: FUSED.has(architecture) })
+  const bytes = [...file.tensors.values()].reduce((sum, tensor) => sum + tensor.bytes, 0)
+  if (bytes > LARGEST_MADE) return 'sizes as they were'
+  for (const [key, value] of file.metadata) setKey(parts, key, value)
+  for (const key of ['rope.dimension_count', 'attention.value_length'])
+    setKey(parts, `${architecture}.${key}`, { type: 'u32', value: sizes.dim })
+  setKey(parts, `${architecture}.context_length`, { type: 'u32', value: random.pick([1, 16, 64, 4096, 2 ** 31 - 1]) })
+  const words = new RandomWords(random.below(2 ** 31))
+  parts.tensors = [...file.tensors.values()].map(({ name, type, dims }) => {
+    const part = { name, dims: [...dims], type: GGML_TYPES[type].id, data: new Uint8Array(tensorBytes(type, dims)) }
+    if (dims.length === 1) new Float32Array(part.data.buffer).fill(1)
+    else fillRandom(type, part.data, 1 / Math.sqrt(dims[0] ?? 1), words)
+    return part
+  })
+  return `${architecture} in ${chosen} with ${JSON.stringify(sizes)}`
 }
 
 function changeValue(/** @type {Parts} */ parts, /** @type {Random} */ random) {
@@ -358,6 +396,12 @@ function changeWord({ bytes, header }, random) {
 function cut({ bytes, header }, random) {
   const length = random.pick([random.below(header + 1), random.below(bytes.length + 1), bytes.length - 1, 0, 3, 24])
   return { bytes: bytes.slice(0, length), what: `cut to ${length} bytes` }
+}
+
+/** How many tokens the file lists, if it does. */
+function countTokens(/** @type {Parts} */ parts) {
+  const value = findKey(parts, 'tokenizer.ggml.tokens')
+  return value?.type === 'array' ? Math.max(1, /** @type {ArrayLike<unknown>} */ (value.value).length) : undefined
 }
 
 function architectureOf(/** @type {Parts} */ parts) {

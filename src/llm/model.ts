@@ -63,6 +63,7 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
       ...(onProgress === undefined ? {} : { onProgress }),
       ...(signal === undefined ? {} : { signal }),
     })
+    checkVocabulary(tokenizer, loaded.model.vocabulary)
     const engine = new Engine(device, loaded.model, {
       capacity: contextLength,
       cacheType,
@@ -283,6 +284,16 @@ function contextFor(gguf: Gguf, wanted: number | undefined): number {
   }
   const trained = readCount(gguf, `${metaString(gguf, 'general.architecture')}.context_length`, { otherwise: DEFAULT_CONTEXT })
   return wanted ?? Math.min(trained, DEFAULT_CONTEXT)
+}
+
+/** A token without text could be generated and not be written; one without a row of the embedding could be written and not be read. */
+function checkVocabulary(tokenizer: Tokenizer | undefined, rows: number): void {
+  if (tokenizer === undefined || tokenizer.vocabSize === rows) return
+  throw new IngotError('bad-file', 'tokenizer.ggml.tokens does not fit the rows of token_embd.weight', {
+    op: 'load',
+    got: `${tokenizer.vocabSize} tokens`,
+    wanted: rows,
+  })
 }
 
 /** Undefined for files that say they have none. */

@@ -89,6 +89,12 @@ const BAD: readonly (readonly [string, (file: TinyFile) => void, RegExp])[] = [
   ['a matrix of three axes', put('blk.1.attn_v.weight', [64, 16, 2]), /blk.1.attn_v.weight.*wrong shape/],
   ['a bias that is too short', put('blk.0.attn_q.bias', [63]), /blk.0.attn_q.bias.*wrong shape/],
   ['another embedding', put('token_embd.weight', [63, 300]), /token_embd.weight.*wrong shape/],
+  [
+    'more rows than tokens',
+    both(put('token_embd.weight', [64, 300]), put('output.weight', [64, 300])),
+    /tokens does not fit.*got 282 tokens, wanted 300/,
+  ],
+  ['more tokens than rows', both(put('token_embd.weight', [64, 281]), put('output.weight', [64, 281])), /tokens does not fit.*wanted 281/],
   ['an output of another vocabulary', put('output.weight', [64, 10]), /output.weight.*wrong shape/],
 ]
 
