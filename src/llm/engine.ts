@@ -73,8 +73,7 @@ export class Engine {
     return this.#tokens.length
   }
   get cacheBytes(): number {
-    const { layers, heads, dim } = this.model.cache
-    return 2 * layers * cacheBytes(this.options.cacheType, heads * dim * this.options.capacity)
+    return cacheBytesOf(this.model, this.options)
   }
 
   /** Keeps what the cache shares with `tokens` and forgets the rest; gives the number kept, at most one less than asked for. */
@@ -312,6 +311,11 @@ export class Engine {
       throw error
     }
   }
+}
+
+/** What the cache of a model takes, keys and values of all layers. */
+export function cacheBytesOf({ cache }: LanguageModel, { capacity, cacheType }: Pick<EngineOptions, 'capacity' | 'cacheType'>): number {
+  return 2 * cache.layers * cacheBytes(cacheType, cache.heads * cache.dim * capacity)
 }
 
 /** What a device chooses without the host. */

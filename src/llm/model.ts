@@ -10,8 +10,8 @@ import { replacedOperations } from '../tensor/plan.ts'
 import { type Gguf, openGguf } from '../weights/gguf/gguf.ts'
 import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
-import { DEFAULT_CHUNK, DEFAULT_CONTEXT } from './default.ts'
-import { Engine, type OnRows } from './engine.ts'
+import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE } from './default.ts'
+import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
 import { findBest, noNumber } from './sample.ts'
@@ -64,11 +64,9 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
       ...(signal === undefined ? {} : { signal }),
     })
     checkVocabulary(tokenizer, loaded.model.vocabulary)
-    const engine = new Engine(device, loaded.model, {
-      capacity: contextLength,
-      cacheType,
-      chunk: options.chunk ?? DEFAULT_CHUNK,
-    })
+    const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
+    if (options.contextLength === undefined) checkCache(loaded, engineOptions)
+    const engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun
     return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, loadMs, fallbacks: opened.tried.length })
   } catch (error) {
@@ -284,6 +282,19 @@ function contextFor(gguf: Gguf, wanted: number | undefined): number {
   }
   const trained = readCount(gguf, `${metaString(gguf, 'general.architecture')}.context_length`, { otherwise: DEFAULT_CONTEXT })
   return wanted ?? Math.min(trained, DEFAULT_CONTEXT)
+}
+
+/** Nobody asked for this context, so that a file of a few megabytes must not fill the memory with its cache. */
+function checkCache({ model, weightBytes }: LoadedModel, options: EngineOptions): void {
+  const bytes = cacheBytesOf(model, options)
+  const most = Math.max(weightBytes, MOST_CACHE)
+  if (bytes <= most) return
+  throw new IngotError('too-large', `the cache of ${options.capacity} positions would be larger than the model`, {
+    op: 'load',
+    got: `${bytes} bytes`,
+    wanted: `at most ${most}`,
+    hint: 'load with a smaller contextLength, or name this one to have it all the same',
+  })
 }
 
 /** A token without text could be generated and not be written; one without a row of the embedding could be written and not be read. */
