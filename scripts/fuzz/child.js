@@ -20,6 +20,7 @@ import { putTogether } from './parts.js'
  * @property {string} outcome `ok`, or the code of the error
  * @property {string} [message] of the error
  * @property {string} [fault]
+ * @property {number} cpu milliseconds of computing, of all threads
  * @property {number} peak bytes of memory at most, beyond what the process had when it was ready
  * @property {number} size bytes of the file
  */
@@ -59,8 +60,10 @@ async function run(/** @type {Job} */ { seed, number, base: name }) {
   const base = bases.find((each) => each.name === name) ?? chooseBase(bases, seed, number)
   const { bytes, what } = mutate(base, seed, number)
   forgetPeak()
+  const before = process.cpuUsage()
   const result = await attempt(bytes, number)
-  return { number, what, ...result, peak: memory().peak - ready, size: bytes.length }
+  const { user, system } = process.cpuUsage(before)
+  return { number, what, ...result, cpu: (user + system) / 1000, peak: memory().peak - ready, size: bytes.length }
 }
 
 /** @returns {Promise<Outcome>} */

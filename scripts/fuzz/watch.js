@@ -19,12 +19,16 @@ import { driverEnvironment, findDrivers } from '../drivers.js'
  * @property {number} from the first case
  * @property {number} count
  * @property {string} [base] the file to change, by name; else each case chooses
+ * @property {number} [longest] milliseconds of one case (default 5000)
+ * @property {string} [program] what is run instead of child.js: for tests of the watch itself
  * @property {(fault: Fault) => void} [onFault]
  * @property {(verdict: Verdict & { number: number }) => void} [onCase]
  */
 
 const CHILD = fileURLToPath(new URL('child.js', import.meta.url))
 const LONGEST = 5000 // milliseconds of one case
+/** A case that took too long may take so many times as long when it is repeated, if it waits and does not compute. */
+const PATIENCE = 10
 const LONGEST_START = 120_000 // milliseconds: a GPU's driver compiles a whole model
 const MOST_MEMORY = 500 << 20 // bytes beyond the file
 const STDERR_SHOWN = 1500
@@ -50,7 +54,8 @@ export function missingDevice(/** @type {DeviceName} */ device) {
 }
 
 /** Runs the cases; gives what came of them, by outcome, and the faults. */
-export async function fuzz(/** @type {FuzzOptions} */ { device, seed, from, count, base, onFault, onCase }) {
+export async function fuzz(/** @type {FuzzOptions} */ options) {
+  const { seed, from, count, base, longest = LONGEST, onFault, onCase } = options
   /** @type {Record<string, number>} */
   const outcomes = {}
   /** @type {Fault[]} */
@@ -64,15 +69,16 @@ export async function fuzz(/** @type {FuzzOptions} */ { device, seed, from, coun
   let child
   try {
     for (let number = from; number < from + count; number++) {
-      child ??= await Child.start(device, join(scratch, 'case.gguf'))
+      child ??= await Child.start(options, join(scratch, 'case.gguf'))
       const job = { seed, number, ...(base === undefined ? {} : { base }) }
-      let verdict = await child.run(job)
+      let verdict = await child.run(job, longest)
       detail = child.detail
-      // A busy machine is slow, and a process keeps memory of the cases before: what counts is what a fresh one does.
+      // A process keeps memory of the cases before, and a busy machine lets it wait: what counts is what a fresh one does and computes.
       if (verdict.outcome === HANG || verdict.outcome === MEMORY) {
         await child.end()
-        child = await Child.start(device, join(scratch, 'case.gguf'))
-        verdict = await child.run(job)
+        child = await Child.start(options, join(scratch, 'case.gguf'))
+        verdict = await child.run(job, PATIENCE * longest)
+        if (verdict.cpu > longest) verdict = { ...verdict, outcome: HANG, fault: `it took ${verdict.cpu / 1000} s of computing` }
         repeated++
       }
       const { outcome, fault, what, excess = 0, milliseconds } = verdict
@@ -96,7 +102,7 @@ export async function fuzz(/** @type {FuzzOptions} */ { device, seed, from, coun
 const HANG = 'hang'
 const MEMORY = 'memory'
 
-/** @typedef {{ outcome: string, message?: string, fault?: string, what: string, excess?: number, milliseconds: number }} Verdict */
+/** @typedef {{ outcome: string, message?: string, fault?: string, what: string, excess?: number, milliseconds: number, cpu: number }} Verdict */
 
 /** A process that runs cases. */
 class Child {
@@ -108,10 +114,10 @@ class Child {
   detail = ''
 
   /** Ready, with its device open. */
-  static async start(/** @type {DeviceName} */ device, /** @type {string} */ path) {
+  static async start(/** @type {FuzzOptions} */ { device, program = CHILD }, /** @type {string} */ path) {
     const found = DEVICES[device]()
     if ('missing' in found) throw new Error(found.missing)
-    const child = new Child(found.name, found.env, path)
+    const child = new Child(program, [found.name, path], found.env)
     const message = await child.#hear(LONGEST_START)
     if (message === undefined || !('ready' in message)) {
       await child.end()
@@ -121,9 +127,9 @@ class Child {
     return child
   }
 
-  constructor(/** @type {string} */ name, /** @type {NodeJS.ProcessEnv} */ env, /** @type {string} */ path) {
+  constructor(/** @type {string} */ program, /** @type {string[]} */ args, /** @type {NodeJS.ProcessEnv} */ env) {
     const inherited = { ...process.env, INGOT_DEBUG: '', ...env } // a test run verifies every kernel, which is not what is tried here
-    this.#process = fork(CHILD, [name, path], { env: inherited, execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    this.#process = fork(program, args, { env: inherited, execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
     this.#process.stderr?.on('data', (chunk) => {
       this.#stderr = (this.#stderr + String(chunk)).slice(-STDERR_SHOWN)
     })
@@ -132,15 +138,15 @@ class Child {
   }
 
   /** @returns {Promise<Verdict>} */
-  async run(/** @type {Job} */ job) {
+  async run(/** @type {Job} */ job, /** @type {number} */ longest) {
     this.#stderr = ''
     const begun = performance.now()
-    const hearing = this.#hear(LONGEST)
+    const hearing = this.#hear(longest)
     this.#process.send(job, () => {}) // that it is gone shows below
     const message = await hearing
     const milliseconds = performance.now() - begun
-    const silent = { what: '', milliseconds } // only a living child can say what was changed
-    if (message === undefined) return { outcome: HANG, fault: `no answer within ${LONGEST / 1000} s`, ...silent }
+    const silent = { what: '', milliseconds, cpu: 0 } // only a living child can say what was changed
+    if (message === undefined) return { outcome: HANG, fault: `no answer within ${longest / 1000} s`, ...silent }
     if ('died' in message) {
       return { outcome: 'crash', fault: `the process died: ${String(message.died)} ${this.#stderr}`.trim(), ...silent }
     }

@@ -1,6 +1,7 @@
 // Model files that somebody broke, by the hundred: the fuzzer of scripts/fuzz.js with a fixed seed. Each case is loaded and run in another
 // process, from dist/, and must end in an answer or in an error of Ingot. `npm run fuzz -- 20000` tries more.
 
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { loadFuzzer } from './fuzzer.ts'
 
@@ -25,6 +26,20 @@ describe.each(['cpu', 'wasm'] as const)('%s', (device) => {
   )
 })
 
+test('what goes wrong in a child is noticed, and the next case runs', async () => {
+  const program = fileURLToPath(new URL('broken-child.js', import.meta.url))
+  const { outcomes, faults } = await fuzz({ device: 'cpu', seed: SEED, from: 0, count: 9, program, longest: 300 })
+  expect(faults.map(({ number, fault }) => `${number} ${fault}`)).toEqual([
+    expect.stringMatching(/^1 the process died: SIGSEGV/),
+    '2 no answer within 3 s',
+    expect.stringMatching(/^3 the process died: exit code 1 .*nobody catches this/s),
+    '4 1024 MB beyond the file',
+    '5 foreign error',
+    '6 it took 9 s of computing',
+  ])
+  expect(outcomes).toEqual({ ok: 4, crash: 2, hang: 2, memory: 1 })
+})
+
 describe('a case', () => {
   const numbers = Array.from({ length: 200 }, (_, number) => number)
   const caseOf = (number: number) => mutate(chooseBase(bases, SEED, number), SEED, number)
@@ -33,7 +48,7 @@ describe('a case', () => {
     for (const number of numbers.slice(0, 40)) {
       const [one, other] = [caseOf(number), caseOf(number)]
       expect(one.what).toBe(other.what)
-      expect(Buffer.compare(one.bytes, other.bytes), one.what).toBe(0)
+      expect(Buffer.compare(one.bytes, other.bytes)).toBe(0)
     }
   })
 

@@ -4,6 +4,17 @@ export interface FuzzFile {
   readonly name: string
 }
 
+export interface FuzzOptions {
+  readonly device: string
+  readonly seed: number
+  readonly from: number
+  readonly count: number
+  /** instead of the one that loads models */
+  readonly program?: string
+  /** milliseconds of one case */
+  readonly longest?: number
+}
+
 export interface FuzzResult {
   /** how many cases ended so */
   readonly outcomes: Readonly<Record<string, number>>
@@ -16,7 +27,7 @@ export interface Fuzzer {
   mutate(base: FuzzFile, seed: number, number: number): { readonly bytes: Uint8Array; readonly what: string }
   putTogether(base: FuzzFile): { readonly bytes: Uint8Array }
   missingDevice(device: string): string | undefined
-  fuzz(options: { device: string; seed: number; from: number; count: number }): Promise<FuzzResult>
+  fuzz(options: FuzzOptions): Promise<FuzzResult>
 }
 
 export async function loadFuzzer(): Promise<Fuzzer> {
