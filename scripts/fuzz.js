@@ -12,7 +12,7 @@ import { DEVICE_NAMES, fuzz, megabytes, missingDevice } from './fuzz/watch.js'
 /** @typedef {import('./fuzz/watch.js').DeviceName} DeviceName */
 
 /** Of COUNT: drivers compile slowly. @type {Record<DeviceName, number>} */
-const SHARES = { cpu: 0.6, wasm: 0.35, webgpu: 0.05 }
+const SHARES = { cpu: 0.6, wasm: 0.3, webgpu: 0.1 }
 const DEFAULT_COUNT = 2000
 const SAY_EVERY = 500 // cases
 const LONGEST_LISTED = 300
