@@ -245,4 +245,18 @@ export const MUTATIONS = [
     replace: 'if (this.#now() > Infinity)',
     tests: ['test/llm/template.test.ts', '-t', 'a budget'],
   },
+  {
+    name: 'a tensor of any shape is taken for a weight',
+    file: 'src/llm/model-source.ts',
+    find: 'if (!fits) throw',
+    replace: 'if (rank > 4) throw',
+    tests: ['test/llm/malformed.test.ts'],
+  },
+  {
+    name: 'a small file may ask for a cache of any size',
+    file: 'src/llm/model.ts',
+    find: 'if (bytes <= most) return',
+    replace: 'if (bytes <= most + 2 ** 31) return',
+    tests: ['test/llm/malformed.test.ts'],
+  },
 ]

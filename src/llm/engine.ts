@@ -73,8 +73,7 @@ export class Engine {
     return this.#tokens.length
   }
   get cacheBytes(): number {
-    const { layers, heads, dim } = this.model.cache
-    return 2 * layers * cacheBytes(this.options.cacheType, heads * dim * this.options.capacity)
+    return cacheBytesOf(this.model, this.options)
   }
 
   /** Keeps what the cache shares with `tokens` and forgets the rest; gives the number kept, at most one less than asked for. */
@@ -151,10 +150,11 @@ export class Engine {
   async trace(tokens: readonly number[]): Promise<{ label: string; shape: readonly number[]; values: Float32Array }[]> {
     this.#check(tokens)
     const inputs = this.#inputs(tokens.length)
-    const logits = this.model.logits(this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache }))
-    const watched = labelled(logits)
-    const plan = await buildPlan(this.device, { reads: watched })
+    let plan: Plan | undefined
     try {
+      const logits = this.model.logits(this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache }))
+      const watched = labelled(logits)
+      plan = await buildPlan(this.device, { reads: watched })
       this.#write(inputs, tokens, 'all-logits')
       const results = await plan.run()
       this.#tokens.push(...tokens)
@@ -164,8 +164,8 @@ export class Engine {
         values: readFloats(only(results.slice(i))),
       }))
     } finally {
-      plan[Symbol.dispose]()
-      for (const buffer of Object.values(inputs.buffers)) this.device.free(buffer)
+      plan?.[Symbol.dispose]()
+      this.#freeInputs(inputs)
     }
   }
 
@@ -181,7 +181,11 @@ export class Engine {
     const built = await building.catch(() => undefined)
     if (built === undefined) return
     built.plan[Symbol.dispose]()
-    for (const buffer of Object.values(built.inputs.buffers)) this.device.free(buffer)
+    this.#freeInputs(built.inputs)
+  }
+
+  #freeInputs({ buffers }: Inputs): void {
+    for (const buffer of Object.values(buffers)) this.device.free(buffer)
   }
 
   async #feed(tokens: readonly number[], output: Output, onRows: OnRows, signal?: AbortSignal): Promise<void> {
@@ -223,8 +227,13 @@ export class Engine {
 
   async #build(count: number, output: Output): Promise<PlanWithInputs> {
     const inputs = this.#inputs(count)
-    const hidden = this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache })
-    return { plan: await buildPlan(this.device, this.#spec(hidden, inputs, count, output)), inputs }
+    try {
+      const hidden = this.model.forward({ tokens: inputs.tokens, positions: inputs.positions, cache: this.#cache })
+      return { plan: await buildPlan(this.device, this.#spec(hidden, inputs, count, output)), inputs }
+    } catch (error) {
+      this.#freeInputs(inputs)
+      throw error
+    }
   }
 
   #spec(hidden: Tensor, inputs: Inputs, count: number, output: Output): PlanSpec {
@@ -302,6 +311,11 @@ export class Engine {
       throw error
     }
   }
+}
+
+/** What the cache of a model takes, keys and values of all layers. */
+export function cacheBytesOf({ cache }: LanguageModel, { capacity, cacheType }: Pick<EngineOptions, 'capacity' | 'cacheType'>): number {
+  return 2 * cache.layers * cacheBytes(cacheType, cache.heads * cache.dim * capacity)
 }
 
 /** What a device chooses without the host. */

@@ -11,8 +11,8 @@ import { type Gguf, openGguf } from '../weights/gguf/gguf.ts'
 import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
 import { checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
-import { DEFAULT_CHUNK, DEFAULT_CONTEXT } from './default.ts'
-import { Engine, type OnRows } from './engine.ts'
+import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE, MOST_CACHE_SHARE } from './default.ts'
+import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
 import { findBest, noNumber } from './sample.ts'
@@ -79,11 +79,10 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
       ...(onProgress === undefined ? {} : { onProgress }),
       ...(signal === undefined ? {} : { signal }),
     })
-    const engine = new Engine(device, loaded.model, {
-      capacity: contextLength,
-      cacheType,
-      chunk: options.chunk ?? DEFAULT_CHUNK,
-    })
+    checkVocabulary(tokenizer, loaded.model.vocabulary)
+    const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
+    if (options.contextLength === undefined) checkCache(loaded, engineOptions)
+    const engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun
     return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, loadMs, warn, warnings, fallbacks: opened.tried.length })
   } catch (error) {
@@ -336,6 +335,29 @@ function contextFor(gguf: Gguf, wanted: number | undefined): number {
   }
   const trained = readCount(gguf, `${metaString(gguf, 'general.architecture')}.context_length`, { otherwise: DEFAULT_CONTEXT })
   return wanted ?? Math.min(trained, DEFAULT_CONTEXT)
+}
+
+/** Nobody asked for this context, so that a file of a few megabytes must not fill the memory with its cache. */
+function checkCache({ model, weightBytes }: LoadedModel, options: EngineOptions): void {
+  const bytes = cacheBytesOf(model, options)
+  const most = Math.max(MOST_CACHE_SHARE * weightBytes, MOST_CACHE)
+  if (bytes <= most) return
+  throw new IngotError('too-large', `the cache of ${options.capacity} positions would be many times the model`, {
+    op: 'load',
+    got: `${bytes} bytes`,
+    wanted: `at most ${most}`,
+    hint: 'load with a smaller contextLength, or name this one to have it all the same',
+  })
+}
+
+/** A token without text could be generated and not be written; one without a row of the embedding could be written and not be read. */
+function checkVocabulary(tokenizer: Tokenizer | IngotError, rows: number): void {
+  if (tokenizer instanceof IngotError || tokenizer.vocabSize === rows) return
+  throw new IngotError('bad-file', 'tokenizer.ggml.tokens does not fit the rows of token_embd.weight', {
+    op: 'load',
+    got: `${tokenizer.vocabSize} tokens`,
+    wanted: rows,
+  })
 }
 
 /** Or why there is none: the file says so, or Ingot does not know its kind. Then the model runs on token ids. */

@@ -19,8 +19,19 @@ export interface Sizes {
   readonly eps: number
 }
 
-/** Samplers number tokens in 21 bits (llm/candidate.ts). */
-const MOST = { width: 2 ** 20, layers: 2 ** 12, heads: 2 ** 14, dim: 2 ** 14, hidden: 2 ** 22, vocabulary: 2 ** 21 } as const
+/**
+ * Every row of a prompt has vectors of `width`, of `heads` together and of `hidden`: a chunk of 128 rows at most 128 MB each.
+ * Samplers number tokens in 21 bits (llm/candidate.ts).
+ */
+const MOST = {
+  width: 2 ** 18,
+  layers: 2 ** 12,
+  heads: 2 ** 14,
+  dim: 2 ** 14,
+  allHeads: 2 ** 18,
+  hidden: 2 ** 18,
+  vocabulary: 2 ** 21,
+} as const
 
 export function readSizes(source: ModelSource): Sizes {
   const width = source.count('embedding_length', { most: MOST.width })
@@ -30,6 +41,8 @@ export function readSizes(source: ModelSource): Sizes {
   if (heads % kvHeads !== 0) throw source.bad('attention.head_count_kv must divide attention.head_count', kvHeads, `a divisor of ${heads}`)
   const dim = source.count('attention.key_length', { most: MOST.dim, otherwise: width / heads })
   if (dim % 2 !== 0) throw source.bad('attention.key_length must be even', dim, 'pairs of elements')
+  if (heads * dim > MOST.allHeads)
+    throw source.bad('attention.head_count heads of attention.key_length are too many', heads * dim, `at most ${MOST.allHeads} elements`)
   const values = source.count('attention.value_length', { most: MOST.dim, otherwise: dim })
   if (values !== dim) throw source.bad('attention.value_length must be attention.key_length', values, dim)
   const hidden = source.count('feed_forward_length', { most: MOST.hidden })

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { open } from '../../src/device/open/open.ts'
+import { Engine } from '../../src/llm/engine.ts'
 import { load } from '../../src/llm/model.ts'
 import type { MetaValue } from '../../src/weights/gguf/meta.ts'
 import { type TinyFile, plainTensor, tinyModel } from './tiny-model.ts'
@@ -53,6 +54,12 @@ const BAD: readonly (readonly [string, (file: TinyFile) => void, RegExp])[] = [
   ],
   ['more key heads than the tensors have', set('attention.head_count_kv', u32(4)), /blk.0.attn_k.weight.*wrong shape/],
   ['longer keys', set('attention.key_length', u32(32)), /blk.0.attn_q.weight.*wrong shape, got \[64,64\], wanted \[128,64\]/],
+  [
+    'more elements of heads than any model has',
+    both(set('attention.head_count', u32(2 ** 10)), set('attention.head_count_kv', u32(1)), set('attention.key_length', u32(2 ** 10))),
+    /heads of attention.key_length are too many, got 1048576, wanted at most 262144/,
+  ],
+  ['2^19 hidden elements', set('feed_forward_length', u32(2 ** 19)), /feed_forward_length is out of range/],
   ['odd keys', set('attention.key_length', u32(15)), /key_length must be even/],
   ['other values', set('attention.value_length', u32(8)), /value_length must be attention.key_length/],
   ['another width', set('embedding_length', u32(128)), /wrong shape/],
@@ -88,6 +95,12 @@ const BAD: readonly (readonly [string, (file: TinyFile) => void, RegExp])[] = [
   ['a matrix of three axes', put('blk.1.attn_v.weight', [64, 16, 2]), /blk.1.attn_v.weight.*wrong shape/],
   ['a bias that is too short', put('blk.0.attn_q.bias', [63]), /blk.0.attn_q.bias.*wrong shape/],
   ['another embedding', put('token_embd.weight', [63, 300]), /token_embd.weight.*wrong shape/],
+  [
+    'more rows than tokens',
+    both(put('token_embd.weight', [64, 300]), put('output.weight', [64, 300])),
+    /tokens does not fit.*got 282 tokens, wanted 300/,
+  ],
+  ['more tokens than rows', both(put('token_embd.weight', [64, 281]), put('output.weight', [64, 281])), /tokens does not fit.*wanted 281/],
   ['an output of another vocabulary', put('output.weight', [64, 10]), /output.weight.*wrong shape/],
 ]
 
@@ -138,4 +151,40 @@ test('one row is a matrix even where the file leaves its height out', async () =
   )
   await using model = await load(await tinyModel({ change }), { device })
   expect((await model.generate([1, 260], { temperature: 0, maxTokens: 2, ignoreEos: true })).tokens).toHaveLength(2)
+})
+
+test('a cache that is many times the model must be asked for', async () => {
+  const [heads, dim] = [1024, 32]
+  const change = both(
+    set('context_length', u32(2 ** 20)),
+    set('attention.head_count', u32(heads)),
+    set('attention.head_count_kv', u32(heads)),
+    set('attention.key_length', u32(dim)),
+    ...[0, 1].flatMap((layer) => [
+      ...['q', 'k', 'v'].map((name) => put(`blk.${layer}.attn_${name}.weight`, [64, heads * dim])),
+      put(`blk.${layer}.attn_output.weight`, [heads * dim, 64]),
+    ]),
+  )
+  const file = await tinyModel({ change })
+  const { buffers } = device.stats
+  await expect(load(file, { device })).rejects.toMatchObject({
+    code: 'too-large',
+    message: expect.stringMatching(/the cache of 4096 positions would be many times the model, got 1073741824 bytes/) as string,
+  })
+  expect(device.stats.buffers).toBe(buffers)
+  await using model = await load(await tinyModel({ change }), { device, contextLength: 64 })
+  expect(model.contextLength).toBe(64)
+})
+
+test('a model that cannot be planned leaves no memory behind', async () => {
+  await using loaded = await load(await tinyModel(), { device })
+  const fail = (): never => {
+    throw new Error('no such operation')
+  }
+  const before = device.stats.buffers
+  const engine = new Engine(device, { ...loaded.engine.model, forward: fail }, loaded.engine.options)
+  await expect(engine.prefill([1], 'argmax')).rejects.toThrow('no such operation')
+  await expect(engine.trace([1])).rejects.toThrow('no such operation')
+  await engine.close()
+  expect(device.stats.buffers).toBe(before)
 })
