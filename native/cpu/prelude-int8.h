@@ -1,4 +1,4 @@
-// Part of prelude.h: bytes. Dot products of four bytes per 32-bit lane (dpbusd on VNNI, maddubs on AVX2, dot on NEON), table
+// Part of prelude.h: bytes. Dot products of four bytes per 32-bit lane (dpbusd on VNNI, maddubs on AVX2, sdot and usdot on NEON), table
 // lookups by bytes (pshufb, tbl), and the atomic minimum and maximum that C lacks. Included by prelude.h only.
 #ifndef INGOT_PRELUDE_INT8_H
 #define INGOT_PRELUDE_INT8_H

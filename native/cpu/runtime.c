@@ -220,13 +220,27 @@ void ingot_file_advise(uint64_t at, uint64_t bytes, uint32_t wanted) {
   if (from < to) madvise(pointer(from), to - from, wanted ? MADV_WILLNEED : MADV_DONTNEED);
 }
 
-#ifdef INGOT_LEVEL_dotprod
+#if defined(INGOT_LEVEL_dotprod) || defined(INGOT_LEVEL_i8mm)
 #ifdef __linux__
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 static int has_dotprod(void) { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 && (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0; }
 #else
 static int has_dotprod(void) { return 1; } // every Apple chip that runs macOS
+#endif
+#endif
+#ifdef INGOT_LEVEL_i8mm
+#if defined(__linux__)
+static int has_i8mm(void) { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+#elif defined(__APPLE__) // M2 and newer; older systems do not know the name, and neither do chips without it
+#include <sys/sysctl.h>
+static int has_i8mm(void) {
+  int32_t has = 0;
+  size_t bytes = sizeof has;
+  return sysctlbyname("hw.optional.arm.FEAT_I8MM", &has, &bytes, NULL, 0) == 0 && has != 0;
+}
+#else
+static int has_i8mm(void) { return 0; }
 #endif
 #endif
 
@@ -240,6 +254,8 @@ int32_t ingot_supported(void) {
     && __builtin_cpu_supports("fma");
 #elif defined(INGOT_LEVEL_avx2)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif defined(INGOT_LEVEL_i8mm)
+  return has_dotprod() && has_i8mm();
 #elif defined(INGOT_LEVEL_dotprod)
   return has_dotprod();
 #else
