@@ -1,5 +1,5 @@
 // Builds native/soft-metal, the software Metal that tests run against, into build/soft-metal.
-// Needs only Node and g++ (or $CXX). Does nothing when the library was built from the sources at hand, which is decided by
+// Needs only Node and g++ (or $CXX, which may be a clang++). Does nothing when the library was built from the sources at hand, which is decided by
 // content, never by clocks; says why when it can not build.
 // `node scripts/build-soft-metal.js [--force] [--sanitize]` does the same from a shell.
 
@@ -71,7 +71,9 @@ async function compile(cxx, folder, flags) {
 export async function buildSoftMetal({ force = false, sanitize = false } = {}) {
   if (process.platform === 'win32') return { built: false, reason: 'soft-metal needs a POSIX system' }
   if (!['x64', 'arm64'].includes(process.arch)) return { built: false, reason: `soft-metal has no assembly for ${process.arch}` }
-  const folder = join(root, 'build', sanitize ? 'soft-metal-sanitized' : 'soft-metal')
+  // One folder serves one architecture: an emulated process and its host share build/ (scripts/test-arm64.js).
+  const arch = process.arch === 'x64' ? '' : `-${process.arch}`
+  const folder = join(root, 'build', `soft-metal${arch}${sanitize ? '-sanitized' : ''}`)
   const library = join(folder, 'libsoft-metal.so')
   const driver = join(folder, 'test_driver')
   const result = sanitize ? { path: library, driver } : { path: library }
