@@ -25,6 +25,8 @@ const TOOLS = {
 }
 /** Enough of everything that depends on the processor, in a few minutes. */
 const FILES = [
+  'test/conformance/native.test.ts',
+  ...['stories', 'metal'].map((name) => `test/golden/${name}.test.ts`),
   ...['cpu', 'cpu-exact', 'cpu-run', 'native', 'native-run', 'native-model'].map((name) => `test/device/${name}.test.ts`),
   ...['metal', 'metal-contract', 'metal-messages', 'metal-order', 'metal-token'].map((name) => `test/device/${name}.test.ts`),
   ...['api', 'checks', 'run', 'language'].map((name) => `test/soft-metal/${name}.test.ts`),
