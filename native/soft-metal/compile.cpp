@@ -111,8 +111,8 @@ struct Toolchain {
     const bool clang = version.text.find("clang") != std::string::npos;
     // The name of a cache folder covers what the shim says, so files that were copied anew are not another shim (-fno-pch-timestamp).
     const std::vector<std::string> own = clang
-      ? std::vector<std::string>{"-Wframe-larger-than=65536", "-Werror=frame-larger-than", "-fno-caret-diagnostics", "-fno-color-diagnostics",
-          "-Xclang", "-fno-pch-timestamp"}
+      ? std::vector<std::string>{"-Wframe-larger-than=65536", "-Werror=frame-larger-than", "-fno-caret-diagnostics",
+          "-fno-color-diagnostics", "-Xclang", "-fno-pch-timestamp"}
       : std::vector<std::string>{"-Werror=frame-larger-than=65536", "-fno-diagnostics-show-caret"};
     flags.insert(flags.end(), own.begin(), own.end());
 #if defined(__x86_64__)
@@ -163,7 +163,9 @@ struct Toolchain {
     // stays, because clang notes its path; it appears there once and is never replaced, and what is compiled from it comes by rename.
     std::string draft = temporary(header), built = draft + ".gch";
     std::ofstream(draft) << "#include \"" << shim << "/metal_stdlib.h\"\n";
-    if (link(draft.c_str(), header.c_str()) != 0 && errno != EEXIST) error = "soft-metal: cannot write " + folder;
+    // Some file systems have no links; there two processes that begin at once may have to compile twice.
+    if (link(draft.c_str(), header.c_str()) != 0 && errno != EEXIST && rename(draft.c_str(), header.c_str()) != 0)
+      error = "soft-metal: cannot write " + folder;
     unlink(draft.c_str());
     if (!error.empty()) return;
     auto c = command();
