@@ -3,7 +3,7 @@
 // Does nothing when nothing has changed, which is decided by content, never by clocks; objects are kept by content too.
 // `node scripts/build-native.js [--force] [--level NAME]` does the same from a shell.
 
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -67,9 +67,16 @@ function bestLevel(/** @type {string[]} */ names) {
     ({
       avx512: /avx512_?vnni/.test(info),
       avx2: /\bavx2\b/.test(info) || process.platform === 'darwin',
+      i8mm: /\bi8mm\b/.test(info) || hasOnMac('hw.optional.arm.FEAT_I8MM'),
       dotprod: /asimddp/.test(info) || process.platform === 'darwin',
     })[name] ?? true
   return names.find(can)
+}
+
+/** What macOS says of the processor; false elsewhere, and of names that it does not know. */
+function hasOnMac(/** @type {string} */ name) {
+  if (process.platform !== 'darwin') return false
+  return spawnSync('sysctl', ['-n', name], { encoding: 'utf8' }).stdout?.trim() === '1'
 }
 
 /** Runs the tasks with as many at a time as there are cores. */
@@ -196,8 +203,9 @@ export async function compileLibrary({
 
 /**
  * Builds the libraries of this architecture when something has changed.
- * @param {{ force?: boolean, only?: string, log?: (line: string) => void, folder?: string, list?: Function }} [options] `only`: the name
- *   of one level, or `best` for the one that this machine will use; `list`: gives other kernels than those of models, for another `folder`
+ * @param {{ force?: boolean, only?: string, log?: (line: string) => void, folder?: string, list?: Function, arch?: string }} [options]
+ *   `only`: the name of one level, or `best` for the one that this machine will use; `list`: gives other kernels than those of models, for
+ *   another `folder`; `arch`: another architecture, whose compiler $CC then is
  * @returns {Promise<{ built: boolean, path?: string, reason?: string }>} `path` is absent when there is no library to load;
  *   `reason` then says why
  */
@@ -207,6 +215,7 @@ export async function buildNative({
   log = (line) => process.stderr.write(`setup: ${line}\n`),
   folder = join(root, 'build', 'native'),
   list = undefined,
+  arch = process.arch,
 } = {}) {
   if (process.platform === 'win32') return { built: false, reason: 'the native CPU library needs a POSIX system; WebAssembly serves' }
   const compiler = await findCompiler()
@@ -214,11 +223,12 @@ export async function buildNative({
   if (!existsSync(join(distFolder, 'llm', 'kernel-list.js'))) return { built: false, reason: 'dist/ is not built' }
   const load = (/** @type {string} */ path) => import(pathToFileURL(join(distFolder, path)).href)
   const { LEVELS, cpuCaps } = await load('device/cpu/level.js')
-  const ours = LEVELS.filter(({ arch }) => arch === process.arch)
+  const ours = LEVELS.filter((level) => level.arch === arch)
   const levels =
     only === undefined ? ours : ours.filter(({ name }) => name === (only === 'best' ? bestLevel(ours.map((level) => level.name)) : only))
-  if (levels.length === 0) return { built: false, reason: `no instruction set to build for on ${process.arch}` }
-  const stampPath = join(folder, only === undefined ? 'stamp' : `stamp-${levels[0].name}`)
+  if (levels.length === 0) return { built: false, reason: `no instruction set to build for on ${arch}` }
+  const allStampPath = join(folder, arch === process.arch ? 'stamp' : `stamp-${arch}`)
+  const stampPath = only === undefined ? allStampPath : join(folder, `stamp-${levels[0].name}`)
   const wanted = sha(
     hashFolder(distFolder, /\.js$/),
     hashFolder(join(root, 'src'), /\.ts$/),
@@ -227,10 +237,9 @@ export async function buildNative({
     compiler.version,
   )
   const first = join(folder, `libingot-${levels[0].name}.so`)
-  const whole = levels.every(({ name }) => isIntact(folder, name))
   const stamped = (/** @type {string} */ path) => existsSync(path) && readFileSync(path, 'utf8') === wanted
-  if (!force && list === undefined && whole && existsSync(first) && (stamped(stampPath) || stamped(join(folder, 'stamp'))))
-    return { built: false, path: first }
+  const current = existsSync(first) && (stamped(stampPath) || stamped(allStampPath))
+  if (!force && list === undefined && current && levels.every(({ name }) => isIntact(folder, name))) return { built: false, path: first }
 
   const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
     load('llm/kernel-list.js'),

@@ -1,5 +1,5 @@
 // Builds native/soft-metal, the software Metal that tests run against, into build/soft-metal.
-// Needs only Node and g++ (or $CXX). Does nothing when the library was built from the sources at hand, which is decided by
+// Needs only Node and g++ (or $CXX, which may be a clang++). Does nothing when the library was built from the sources at hand, which is decided by
 // content, never by clocks; says why when it can not build.
 // `node scripts/build-soft-metal.js [--force] [--sanitize]` does the same from a shell.
 
@@ -63,15 +63,16 @@ async function compile(cxx, folder, flags) {
 
 /**
  * Build the library when it is missing or older than its sources.
- * @param {{ force?: boolean, sanitize?: boolean }} [options] `sanitize`: address and undefined-behaviour sanitizers, plus
- *   the driver executable that runs against them (`driver` in the result)
+ * @param {{ force?: boolean, sanitize?: boolean, arch?: string }} [options] `sanitize`: address and undefined-behaviour sanitizers, plus
+ *   the driver executable that runs against them (`driver` in the result); `arch`: another architecture, whose compiler $CXX then is
  * @returns {Promise<{ built: boolean, path?: string, driver?: string, reason?: string }>} `path` is absent when there is
  *   no library to load; `reason` then says why
  */
-export async function buildSoftMetal({ force = false, sanitize = false } = {}) {
+export async function buildSoftMetal({ force = false, sanitize = false, arch = process.arch } = {}) {
   if (process.platform === 'win32') return { built: false, reason: 'soft-metal needs a POSIX system' }
-  if (!['x64', 'arm64'].includes(process.arch)) return { built: false, reason: `soft-metal has no assembly for ${process.arch}` }
-  const folder = join(root, 'build', sanitize ? 'soft-metal-sanitized' : 'soft-metal')
+  if (!['x64', 'arm64'].includes(arch)) return { built: false, reason: `soft-metal has no assembly for ${arch}` }
+  // One folder serves one architecture: an emulated process and its host share build/ (scripts/test-arm64.js).
+  const folder = join(root, 'build', `soft-metal${arch === 'x64' ? '' : `-${arch}`}${sanitize ? '-sanitized' : ''}`)
   const library = join(folder, 'libsoft-metal.so')
   const driver = join(folder, 'test_driver')
   const result = sanitize ? { path: library, driver } : { path: library }

@@ -188,6 +188,13 @@ export const MUTATIONS = [
     project: 'lavapipe',
   },
   {
+    name: 'the barrier of the native pool opens without handing over what was written',
+    file: 'native/cpu/runtime.c',
+    find: 'atomic_fetch_add(&pool->opened, 1)',
+    replace: 'atomic_fetch_add_explicit(&pool->opened, 1, memory_order_relaxed)',
+    tests: ['test/device/pool-race.test.ts'],
+  },
+  {
     name: 'a native dispatch forgets that its range begins inside a buffer',
     file: 'src/device/cpu/native/encode.ts',
     find: 'return this.addressOf(buffer.memory) + offset',

@@ -1,4 +1,4 @@
-// Part of prelude.h: bytes. Dot products of four bytes per 32-bit lane (dpbusd on VNNI, maddubs on AVX2, dot on NEON), table
+// Part of prelude.h: bytes. Dot products of four bytes per 32-bit lane (dpbusd on VNNI, maddubs on AVX2, sdot and usdot on NEON), table
 // lookups by bytes (pshufb, tbl), and the atomic minimum and maximum that C lacks. Included by prelude.h only.
 #ifndef INGOT_PRELUDE_INT8_H
 #define INGOT_PRELUDE_INT8_H
@@ -71,6 +71,18 @@ FN i32x4 i32x4_dotU8I8(u32x4 a, u32x4 b, i32x4 c) {
   return i32x4_dotI8(a ^ 0x80808080u, b, c) - (i32x4)taken;
 }
 #endif
+DOT_HALVES(8, 4) DOT_HALVES(16, 8)
+#elif defined(__aarch64__)
+// products of signed bytes fit 16 bits, also those of -128; pairs of them are added on the way to 32, then pairs of pairs
+FN i32x4 i32x4_dotI8(u32x4 a, u32x4 b, i32x4 c) {
+  const int16x8_t low = vmull_s8(vget_low_s8((int8x16_t)a), vget_low_s8((int8x16_t)b)), high = vmull_high_s8((int8x16_t)a, (int8x16_t)b);
+  return c + (i32x4)vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high));
+}
+FN i32x4 i32x4_dotU7I8(u32x4 a, u32x4 b, i32x4 c) { return i32x4_dotI8(a, b, c); }
+FN i32x4 i32x4_dotU8I8(u32x4 a, u32x4 b, i32x4 c) {
+  const int32x4_t sums = vpaddlq_s16(vpaddlq_s8((int8x16_t)b)); // 128 times these were taken away
+  return i32x4_dotI8(a ^ 0x80808080u, b, c) + ((i32x4)sums << 7);
+}
 DOT_HALVES(8, 4) DOT_HALVES(16, 8)
 #else
 DOT_ELEMENTS(dotI8, 4) DOT_ELEMENTS(dotU8I8, 4) DOT_ELEMENTS(dotU7I8, 4) DOT_HALVES(8, 4) DOT_HALVES(16, 8)

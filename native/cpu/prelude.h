@@ -1,5 +1,5 @@
 // What the emitted C stands on: vectors of 2, 4, 8 and 16 lanes and the operations C has no operator for. Each operation has one
-// portable form; the instruction sets that do better (AVX-512 VNNI, AVX2, NEON dotprod) are chosen by #if, so one source gives a
+// portable form; the instruction sets that do better (AVX-512 VNNI, AVX2, NEON dotprod and i8mm) are chosen by #if, so one source gives a
 // library per instruction set. Nothing here calls libm.
 //
 // Compile with: -std=gnu11 -O2 -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi
@@ -103,8 +103,12 @@ FN float f32_rint(float x) { return whole_or(x, f32_abs(x) + 8388608.0f - 838860
 
 // ---- half precision, as 16 bits
 FN float f16_to_f32(uint16_t h) {
-#ifdef __F16C__
+#if defined(__F16C__)
   return _cvtsh_ss(h);
+#elif defined(__aarch64__)
+  __fp16 half;
+  __builtin_memcpy(&half, &h, 2);
+  return half;
 #else
   const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
   if (rest < 0x400) return f32_of_bits(sign | f32_bits((float)rest * 0x1p-24f));
@@ -113,8 +117,13 @@ FN float f16_to_f32(uint16_t h) {
 #endif
 }
 FN uint16_t f32_to_f16(float x) {
-#ifdef __F16C__
+#if defined(__F16C__)
   return (uint16_t)_cvtss_sh(x, 0);
+#elif defined(__aarch64__)
+  const __fp16 half = (__fp16)x;
+  uint16_t h;
+  __builtin_memcpy(&h, &half, 2);
+  return h;
 #else
   const uint32_t sign = f32_bits(x) >> 16 & 0x8000, a = f32_bits(x) & 0x7fffffff;
   if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
@@ -273,7 +282,7 @@ FMA(2, a * b + c) FMA(4, a * b + c) FMA(8, a * b + c) FMA(16, a * b + c)
   FN f32x##N load_f16x##N(const void *p) { f32x##N v = {0}; for (int i = 0; i < N; i++) v[i] = f16_to_f32(((const uint16_t *)p)[i]); return v; } \
   FN void store_f16x##N(void *p, f32x##N v) { for (int i = 0; i < N; i++) ((uint16_t *)p)[i] = f32_to_f16(v[i]); }
 HALF_MEMORY(2)
-#ifdef __F16C__
+#if defined(__F16C__)
 FN f32x4 load_f16x4(const void *p) { return (f32x4)_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)p)); }
 FN f32x8 load_f16x8(const void *p) { return (f32x8)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 #ifdef __AVX512F__
@@ -287,6 +296,15 @@ FN void store_f16x8(void *p, f32x8 v) { _mm_storeu_si128((__m128i *)p, _mm256_cv
 #ifndef __AVX512F__
 FN void store_f16x16(void *p, f32x16 v) { store_f16x8(p, LOW8(v)); store_f16x8((uint16_t *)p + 8, HIGH8(v)); }
 #endif
+#elif defined(__aarch64__)
+// Part of every ARMv8, unlike arithmetic with halves. Subnormal halves are numbers here whatever float.h tells the processor: FZ is
+// about 32 bits, where they are normal.
+FN f32x4 load_f16x4(const void *p) { float16x4_t v; __builtin_memcpy(&v, p, 8); return (f32x4)vcvt_f32_f16(v); }
+FN void store_f16x4(void *p, f32x4 v) { const float16x4_t half = vcvt_f16_f32((float32x4_t)v); __builtin_memcpy(p, &half, 8); }
+FN f32x8 load_f16x8(const void *p) { return JOIN4(load_f16x4(p), load_f16x4((const uint16_t *)p + 4)); }
+FN f32x16 load_f16x16(const void *p) { return JOIN8(load_f16x8(p), load_f16x8((const uint16_t *)p + 8)); }
+FN void store_f16x8(void *p, f32x8 v) { store_f16x4(p, LOW4(v)); store_f16x4((uint16_t *)p + 4, HIGH4(v)); }
+FN void store_f16x16(void *p, f32x16 v) { store_f16x8(p, LOW8(v)); store_f16x8((uint16_t *)p + 8, HIGH8(v)); }
 #else
 HALF_MEMORY(4) HALF_MEMORY(8) HALF_MEMORY(16)
 #endif

@@ -2,6 +2,22 @@
 // jobs, look around for a moment when there is none, then sleep. All threads walk through the tasks in order, take chunks of
 // each until none are left, and meet where a task says so. Which thread computes a workgroup does not change its result.
 // Also memory and mapped files, for which JavaScript has no words.
+//
+// Why that is right where the processor keeps little in order (ARM), by the words of C11; test/device/pool-race.test.ts has a thread
+// sanitizer look for what is missing here:
+//   - A job. `job`, `scratch` and the tasks' `next` are written plainly, then `posted` is counted up (release); a worker reads them only
+//     after it has seen that (acquire). It is the caller whose ticket `serving` shows that writes, and it saw `serving` (acquire) after
+//     the caller before had counted it up (release): callers on different threads of Node follow each other.
+//   - The barrier. Each thread adds itself to `arrived` (acquire and release): the additions are one chain, so the last thread has all
+//     that the others wrote before they came. It sets `arrived` to 0 and counts `opened` up (release); who sees that (acquire) has what
+//     all had written, and finds `arrived` empty when it comes the next time. `opened` is read before the own addition: the last
+//     thread's count comes after every addition, so none can have taken the new count for the old one and wait for ever.
+//   - The end. After the last barrier nobody touches the job, and the caller returns with all its results.
+//   - Shares of a task. `next` only says who computes what, and each value of it goes to one thread: that holds without any order. What
+//     the shares read and write is put in order by the barriers. `cancel` and `patience` are hints, good at any time.
+//   - Sleeping. A sleeper counts itself in `sleepers`, then looks at the word again; a waker changes the word, then looks at `sleepers`.
+//     Acquire and release would let both miss each other: all four are sequentially consistent, so one of them comes first for all, and
+//     either the sleeper sees the word changed or the waker sees the sleeper. The kernel (or the mutex) closes the gap after that.
 
 #include "runtime.h"
 #include "blas.h"
@@ -220,13 +236,27 @@ void ingot_file_advise(uint64_t at, uint64_t bytes, uint32_t wanted) {
   if (from < to) madvise(pointer(from), to - from, wanted ? MADV_WILLNEED : MADV_DONTNEED);
 }
 
-#ifdef INGOT_LEVEL_dotprod
+#if defined(INGOT_LEVEL_dotprod) || defined(INGOT_LEVEL_i8mm)
 #ifdef __linux__
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 static int has_dotprod(void) { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 && (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0; }
 #else
 static int has_dotprod(void) { return 1; } // every Apple chip that runs macOS
+#endif
+#endif
+#ifdef INGOT_LEVEL_i8mm
+#if defined(__linux__)
+static int has_i8mm(void) { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+#elif defined(__APPLE__) // M2 and newer; older systems do not know the name, and neither do chips without it
+#include <sys/sysctl.h>
+static int has_i8mm(void) {
+  int32_t has = 0;
+  size_t bytes = sizeof has;
+  return sysctlbyname("hw.optional.arm.FEAT_I8MM", &has, &bytes, NULL, 0) == 0 && has != 0;
+}
+#else
+static int has_i8mm(void) { return 0; }
 #endif
 #endif
 
@@ -240,6 +270,8 @@ int32_t ingot_supported(void) {
     && __builtin_cpu_supports("fma");
 #elif defined(INGOT_LEVEL_avx2)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif defined(INGOT_LEVEL_i8mm)
+  return has_dotprod() && has_i8mm();
 #elif defined(INGOT_LEVEL_dotprod)
   return has_dotprod();
 #else

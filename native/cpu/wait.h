@@ -80,7 +80,7 @@ static inline bool waker_wait(waker *w, _Atomic uint32_t *word, uint32_t old, ui
 }
 
 static inline void waker_wake(waker *w, _Atomic uint32_t *word) {
-  // The word was changed before: a sleeper that counts itself after this sees the change and does not sleep.
+  // The word was changed before: a sleeper that counts itself after this sees the change and does not sleep (runtime.c says why).
   if (atomic_load(&w->sleepers) == 0) return;
 #ifdef __linux__
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);

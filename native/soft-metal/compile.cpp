@@ -1,4 +1,4 @@
-// Compiles rewritten kernels with $CXX (g++) against the shim as a precompiled header, and caches the result by content in
+// Compiles rewritten kernels with $CXX (g++, or clang++) against the shim as a precompiled header, and caches the result by content in
 // $INGOT_SOFT_METAL_CACHE (default: `cache` beside the library). The shim lies in `shim` beside the library.
 // Invariants: files appear in the cache by rename only, so processes can share it; a key covers everything that went in:
 // shim, flags, compiler, processor, source.
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -92,6 +93,7 @@ std::string baseFolder() {
 struct Toolchain {
   std::string cxx, cache, shim, header, error;
   std::vector<std::string> flags;
+  ToolResult version;
 
   Toolchain() {
     const char* env = getenv("CXX");
@@ -101,13 +103,22 @@ struct Toolchain {
     cache = env && *env ? env : base + "/cache";
     shim = base + "/shim";
     makeFolders(cache);
+    version = runTool({cxx, "--version"}, temporary(cache + "/version"));
     flags = {"-std=c++17", "-O2", "-fPIC", "-fsigned-char", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
       "-fno-math-errno", "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fno-stack-protector",
-      "-fno-asynchronous-unwind-tables", "-Wno-attributes", "-Wno-unknown-pragmas", "-Werror=frame-larger-than=65536",
-      "-fno-diagnostics-show-option", "-fno-diagnostics-show-caret", checkedMode() ? "-DSM_CHECKED=1" : "-DSM_CHECKED=0"};
+      "-fno-asynchronous-unwind-tables", "-Wno-attributes", "-Wno-unknown-pragmas", "-fno-diagnostics-show-option",
+      checkedMode() ? "-DSM_CHECKED=1" : "-DSM_CHECKED=0"};
+    const bool clang = version.text.find("clang") != std::string::npos;
+    // The name of a cache folder covers what the shim says, so files that were copied anew are not another shim (-fno-pch-timestamp).
+    const std::vector<std::string> own = clang
+      ? std::vector<std::string>{"-Wframe-larger-than=65536", "-Werror=frame-larger-than", "-fno-caret-diagnostics",
+          "-fno-color-diagnostics", "-Xclang", "-fno-pch-timestamp"}
+      : std::vector<std::string>{"-Werror=frame-larger-than=65536", "-fno-diagnostics-show-caret"};
+    flags.insert(flags.end(), own.begin(), own.end());
 #if defined(__x86_64__)
+    // Halves are rounded after every operation, as on a GPU. ARM has no other way, and no -march=native that a cross compiler knows.
     flags.push_back("-march=native");
-    flags.push_back("-fexcess-precision=16");
+    flags.push_back(clang ? "-ffloat16-excess-precision=none" : "-fexcess-precision=16");
 #endif
     precompile();
   }
@@ -135,7 +146,6 @@ struct Toolchain {
       error = "soft-metal: no shim headers in " + shim;
       return;
     }
-    ToolResult version = runTool({cxx, "-dumpfullversion", "-dumpmachine"}, temporary(cache + "/version"));
     if (version.status != 0) {
       error = "soft-metal: no working C++ compiler ('" + cxx + "'): " + version.text;
       return;
@@ -144,18 +154,25 @@ struct Toolchain {
     std::ifstream cpu("/proc/cpuinfo");
     for (std::string line; std::getline(cpu, line);)
       if (line.rfind("flags", 0) == 0 || line.rfind("Features", 0) == 0) { all += line; break; }
-    std::string folder = cache + "/shim-" + hashOf(all + version.text);
+    all += version.text + runTool({cxx, "-dumpmachine"}, temporary(cache + "/machine")).text;
+    std::string folder = cache + "/shim-" + hashOf(all);
     header = folder + "/metal_stdlib.h";
     if (exists(header + ".gch")) return;
-    std::string draft = temporary(folder);
-    makeFolders(draft);
-    // The header only forwards: its own text never changes while the folder's name covers the shim's content.
-    std::ofstream(draft + "/metal_stdlib.h") << "#include \"" << shim << "/metal_stdlib.h\"\n";
+    makeFolders(folder);
+    // The header only forwards: its own text never changes while the folder's name covers the shim's content. It is compiled where it
+    // stays, because clang notes its path; it appears there once and is never replaced, and what is compiled from it comes by rename.
+    std::string draft = temporary(header), built = draft + ".gch";
+    std::ofstream(draft) << "#include \"" << shim << "/metal_stdlib.h\"\n";
+    // Some file systems have no links; there two processes that begin at once may have to compile twice.
+    if (link(draft.c_str(), header.c_str()) != 0 && errno != EEXIST && rename(draft.c_str(), header.c_str()) != 0)
+      error = "soft-metal: cannot write " + folder;
+    unlink(draft.c_str());
+    if (!error.empty()) return;
     auto c = command();
-    c.insert(c.end(), {"-x", "c++-header", draft + "/metal_stdlib.h", "-o", draft + "/metal_stdlib.h.gch"});
-    ToolResult r = runTool(c, draft + "/log");
+    c.insert(c.end(), {"-x", "c++-header", header, "-o", built});
+    ToolResult r = runTool(c, draft + ".log");
     if (r.status != 0) error = "soft-metal: the shim does not compile: " + r.text;
-    else if (rename(draft.c_str(), folder.c_str()) != 0 && !exists(header + ".gch")) error = "soft-metal: cannot write " + folder;
+    else if (rename(built.c_str(), (header + ".gch").c_str()) != 0) error = "soft-metal: cannot write " + folder;
   }
 };
 Toolchain& toolchain() {

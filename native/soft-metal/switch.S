@@ -1,5 +1,5 @@
 // The two pieces that C++ can not say: the tail call of objc_msgSend and the switch between fibers.
-// x86-64 System V, and AArch64 (untested: no such machine was at hand).
+// x86-64 System V, and AArch64 (run under emulation: scripts/test-arm64.js).
 
 #if defined(__APPLE__)
 #define NAME(x) _##x

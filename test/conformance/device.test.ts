@@ -3,4 +3,5 @@
 import { DEVICES } from './devices.ts'
 import { testConformance } from './suite.ts'
 
-for (const name of ['null', 'null with 8x8 tiles', 'cpu', 'cpu on one thread'] as const) testConformance(name, DEVICES[name])
+for (const name of ['null', 'null with 8x8 tiles', 'cpu', 'cpu on one thread', 'cpu without relaxed SIMD'] as const)
+  testConformance(name, DEVICES[name])

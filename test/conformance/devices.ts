@@ -8,6 +8,7 @@ import { metal } from '../../src/device/metal/metal.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
+import { detectWasm } from '../../src/emit/wasm/features.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { missingGpu } from '../device/missing.ts'
 import { buildTestLibrary } from '../device/native-library.ts'
@@ -27,6 +28,9 @@ export const DEVICES = {
   'null with 8x8 tiles': { open: async () => openNull({ subgroup: 32, tiles: true, f16: true }), runs: false },
   cpu: { open: () => openCpu({ level: 'wasm' }) },
   'cpu on one thread': { open: () => openCpu({ threads: 1, level: 'wasm' }) },
+  'cpu without relaxed SIMD': {
+    open: async () => openCpu({ features: { ...(await detectWasm()), relaxed: false, relaxedDot: false, pairs: false } }),
+  },
   metal: { open: () => metal.open(), missing: missingMetal },
   webgpu: { open: () => webgpu.open(), missing: missingGpu },
 } as const satisfies Record<string, DeviceLine>

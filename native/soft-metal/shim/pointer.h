@@ -134,6 +134,11 @@ template <class T, int S> struct Ref : RefBase<T, S> {
   // To const, so that both arms of a conditional can be memory.
   template <class U, class = std::enable_if_t<std::is_same<const U, T>::value && !std::is_same<U, T>::value>>
   Ref(const Ref<U, S>& o) : RefBase<T, S>(o.p, o.home, o.line) {}
+  // The arms may even lie in different address spaces: what is read here is the value, so it is checked here. Halves only: for others
+  // the language finds a common type by itself, and one space must not pass for another in calls.
+  template <class U, int From, class = std::enable_if_t<From == kThreadgroup && S == kDevice && std::is_same<V, half>::value>,
+    class = std::enable_if_t<std::is_same<std::remove_cv_t<U>, V>::value>>
+  Ref(const Ref<U, From>& o) : RefBase<T, S>(const_cast<T*>(o.p), nullptr, o.line) { o.load(); }
   SM_REF_ASSIGN
   V operator++() const { V v = static_cast<V>(this->load() + 1); this->store(v); return v; }
   V operator++(int) const { V v = this->load(); this->store(static_cast<V>(v + 1)); return v; }

@@ -37,6 +37,7 @@ export const LEVELS: readonly Level[] = [
   },
   { name: 'avx2', title: 'AVX2', arch: 'x64', width: 8, flags: ['-mavx2', '-mfma', '-mf16c', '-mbmi', '-mbmi2', '-mpopcnt'] },
   { name: 'baseline', title: 'x86-64', arch: 'x64', width: 4, flags: ['-march=x86-64'] },
+  { name: 'i8mm', title: 'NEON i8mm', arch: 'arm64', width: 4, flags: ['-march=armv8.2-a+dotprod+fp16+i8mm'] },
   { name: 'dotprod', title: 'NEON dotprod', arch: 'arm64', width: 4, flags: ['-march=armv8.2-a+dotprod+fp16'] },
   { name: 'neon', title: 'NEON', arch: 'arm64', width: 4, flags: ['-march=armv8-a'] },
 ]
