@@ -18,7 +18,7 @@ const nativeFolder = join(root, 'native', 'cpu')
 const distFolder = join(root, 'dist')
 
 /** See native/cpu/prelude.h for why. */
-const FLAGS = [
+export const FLAGS = [
   '-std=gnu11',
   '-O3',
   '-fPIC',

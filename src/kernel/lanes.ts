@@ -2,6 +2,7 @@
 // spreading any number of workgroups over a grid whose axes are limited. Knows no mathematics of the kernels that use it.
 
 import type { Caps } from '../base/caps.ts'
+import type { Vector } from '../base/dtype.ts'
 import type { LaneScope, Scope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 
@@ -65,7 +66,7 @@ export function combineLanes(k: Scope, { lanes, subgroup }: Team): Combiner {
     partial.set(k.lane, value)
     for (let half = lanes / 2; half >= 1; half /= 2) {
       k.barrier()
-      k.when(k.lane.lt(half), () => partial.set(k.lane, two(how, partial.at(k.lane), partial.at(k.lane.add(half)))))
+      k.when(k.lane.lt(half), () => partial.set(k.lane, combineTwo(how, partial.at(k.lane), partial.at(k.lane.add(half)))))
     }
     k.barrier()
     const result = k.let(how, partial.at(0))
@@ -74,7 +75,8 @@ export function combineLanes(k: Scope, { lanes, subgroup }: Team): Combiner {
   }
 }
 
-function two<D extends Combined>(how: Combine, a: Value<D>, b: Value<D>): Value<D> {
+/** Two values, or two vectors element by element. */
+export function combineTwo<D extends Combined | Vector<'f32'>>(how: Combine, a: Value<D>, b: Value<D>): Value<D> {
   switch (how) {
     case 'sum':
       return a.add(b)
@@ -98,7 +100,7 @@ function combineSubgroup<D extends Combined>(k: LaneScope, subgroup: number, how
     case 'prod': {
       // no target has it as one operation
       let product = value
-      for (let mask = 1; mask < subgroup; mask *= 2) product = two('prod', product, k.subShuffleXor(product, mask))
+      for (let mask = 1; mask < subgroup; mask *= 2) product = combineTwo('prod', product, k.subShuffleXor(product, mask))
       return product
     }
   }
@@ -107,11 +109,11 @@ function combineSubgroup<D extends Combined>(k: LaneScope, subgroup: number, how
 function combineAll<D extends Combined>(k: LaneScope, partial: Cells<D>, groups: number, how: Combine): Value<D> {
   if (groups > UNROLLED) {
     const total = k.var('total', partial.at(0))
-    k.for({ name: 'group', from: 1, to: groups }, (group) => total.set(two(how, total.get(), partial.at(group))))
+    k.for({ name: 'group', from: 1, to: groups }, (group) => total.set(combineTwo(how, total.get(), partial.at(group))))
     return total.get()
   }
   let total = partial.at(0)
-  for (let group = 1; group < groups; group++) total = two(how, total, partial.at(group))
+  for (let group = 1; group < groups; group++) total = combineTwo(how, total, partial.at(group))
   return total
 }
 

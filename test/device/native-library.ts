@@ -13,6 +13,7 @@ import type { Kernel } from '../../src/ir/kernel.ts'
 const ROOT = join(import.meta.dirname, '../..')
 
 interface BuildScript {
+  readonly FLAGS: readonly string[]
   compileLibrary(options: {
     level: Level
     kernels: readonly Kernel[]
@@ -22,21 +23,9 @@ interface BuildScript {
     flags: readonly string[]
   }): Promise<{ path: string }>
 }
-const { compileLibrary } = (await import(pathToFileURL(join(ROOT, 'scripts', 'build-native.js')).href)) as BuildScript
+const { FLAGS: SET_UP_FLAGS, compileLibrary } = (await import(pathToFileURL(join(ROOT, 'scripts', 'build-native.js')).href)) as BuildScript
 /** Tests wait for the compiler more than for the kernels. */
-const FLAGS = [
-  '-std=gnu11',
-  '-O1',
-  '-fPIC',
-  '-pthread',
-  '-fvisibility=hidden',
-  '-ffp-contract=off',
-  '-fwrapv',
-  '-fno-strict-aliasing',
-  '-fno-math-errno',
-  '-fno-trapping-math',
-  '-Wno-psabi',
-]
+const FLAGS = SET_UP_FLAGS.map((flag) => (flag === '-O3' ? '-O1' : flag))
 
 /** Levels of this architecture, best first. */
 export const NATIVE_LEVELS: readonly Level[] = LEVELS.filter(({ arch }) => arch === process.arch)

@@ -5,7 +5,7 @@ import type { Vector, Width } from '../../base/dtype.ts'
 import { type LaneScope, type Readable, buffer, uniform } from '../../ir/author.ts'
 import type { Kernel } from '../../ir/kernel.ts'
 import type { Uniformity, Value, VectorOf } from '../../ir/value.ts'
-import { type Combiner, type Team, combineLanes, flatGroup, flatLane } from '../lanes.ts'
+import { type Combiner, type Team, combineLanes, combineTwo, flatGroup, flatLane } from '../lanes.ts'
 import { NOTHING, NO_ID, combineBest, orderKey } from '../select/float-order.ts'
 import type { Write } from '../template.ts'
 
@@ -31,19 +31,6 @@ type Floats = 'f32' | Vector<'f32'>
 type U32 = Value<'u32'>
 type Uniform = Value<'u32', 'uniform'>
 
-function two<D extends Floats>(kind: ValueKind, a: Value<D>, b: Value<D>): Value<D> {
-  switch (kind) {
-    case 'max':
-      return a.max(b)
-    case 'min':
-      return a.min(b)
-    case 'prod':
-      return a.mul(b)
-    case 'sum':
-      return a.add(b)
-  }
-}
-
 /** What a fold starts with, given any value that it will include: that is a maximum's start. */
 function startOf<D extends Floats>(k: LaneScope, kind: ValueKind, first: () => Value<D>, zero: Value<D>): Value<D> {
   if (kind === 'max' || kind === 'min') return first()
@@ -54,7 +41,7 @@ function startOf<D extends Floats>(k: LaneScope, kind: ValueKind, first: () => V
 function across(kind: ValueKind, vector: Value<Vector<'f32'>>, width: Width): Value<'f32'> {
   if (kind === 'sum') return vector.hsum()
   let total = vector.lane(0)
-  for (let i = 1; i < width; i++) total = two(kind, total, vector.lane(i))
+  for (let i = 1; i < width; i++) total = combineTwo(kind, total, vector.lane(i))
   return total
 }
 
@@ -167,7 +154,7 @@ function foldStrided(k: LaneScope, kind: ValueKind, rows: Rows, lanes: number): 
   )
   loops(k, rows, outer, (offset) =>
     k.for({ name: 'c', from: begin.add(k.lane), to: end, step: lanes }, (c) =>
-      total.set(two(kind, total.get(), x.at(base.add(offset).add(c)))),
+      total.set(combineTwo(kind, total.get(), x.at(base.add(offset).add(c)))),
     ),
   )
   return total.get()
@@ -188,10 +175,10 @@ function foldVectors(k: LaneScope, kind: ValueKind, rows: Rows, width: Width): V
   const whole = k.let('whole', begin.add(end.sub(begin).div(width).mul(width)))
   loops(k, rows, outer, (offset) => {
     const at = (c: U32): U32 => base.add(offset).add(c)
-    k.for({ name: 'c', from: begin, to: whole, step: width }, (c) => vectors.set(two(kind, vectors.get(), x.load(at(c), width))))
-    k.for({ name: 'c', from: whole, to: end }, (c) => rest.set(two(kind, rest.get(), x.at(at(c)))))
+    k.for({ name: 'c', from: begin, to: whole, step: width }, (c) => vectors.set(combineTwo(kind, vectors.get(), x.load(at(c), width))))
+    k.for({ name: 'c', from: whole, to: end }, (c) => rest.set(combineTwo(kind, rest.get(), x.at(at(c)))))
   })
-  return two(kind, across(kind, vectors.get(), width), rest.get())
+  return combineTwo(kind, across(kind, vectors.get(), width), rest.get())
 }
 
 /** A lane per result; on a CPU a vector of neighbouring results where they lie in one row, which needs a kept last axis. */
@@ -240,7 +227,7 @@ function foldColumn<D extends Floats>(
     kind,
     startOf(k, kind, () => load(k.const('u32', 0)), zero),
   )
-  loops(k, p, p.reducedSize.length, (offset) => total.set(two(kind, total.get(), load(offset))))
+  loops(k, p, p.reducedSize.length, (offset) => total.set(combineTwo(kind, total.get(), load(offset))))
   return kind === 'sum' ? total.get().mul(p.scale.like(zero)) : total.get()
 }
 
