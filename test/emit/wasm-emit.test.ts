@@ -1,12 +1,14 @@
 // Values as WebAssembly against the interpreter: every op, in every variant of the engine's features.
 
 import { describe, expect, it } from 'vitest'
+import { printWat } from '../../src/emit/wasm/emit.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import type { Value } from '../../src/ir/value.ts'
 import { cases } from './sample-data.ts'
 import { divisors } from './sample.ts'
 import { differences } from './wasm-differ.ts'
+import { VARIANTS } from './wasm-run.ts'
 
 const floats = Float32Array.from([
   0,
@@ -343,4 +345,16 @@ describe('packed values', () => {
 it('division by constants', () => {
   const { data, grid } = cases(4).find(({ kernel: sample }) => sample === divisors)!
   expect(differences(divisors, data, { grid: [...grid] })).toEqual([])
+})
+
+it('shifts of several vectors by one variable count, all lanes at once', () => {
+  const shifts = kernel('shifts', { params: { a: buffer('u32', 'read'), out: buffer('u32', 'write') } }, (p, k) => {
+    k.for({ name: 'i', to: 8 }, (i) => {
+      const count = i.mul(5).add(p.a.at(0)).splat(4)
+      p.out.store(i.mul(8), p.a.load(0, 4).shr(count))
+      p.out.store(i.mul(8).add(4), p.a.load(4, 4).shl(count))
+    })
+  })
+  expect(printWat(shifts, VARIANTS[0]![1])).not.toContain('replace_lane')
+  expect(differences(shifts, { a: Uint32Array.from({ length: 8 }, (_, i) => 0x87654321 + i), out: new Uint32Array(64) })).toEqual([])
 })

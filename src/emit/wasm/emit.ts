@@ -103,6 +103,8 @@ class Emitter implements Speaker {
   /** locals of the open blocks, to be free again when they close */
   readonly #scopes: { type: ValType; local: number }[][] = []
   readonly #values = new Map<number, number>()
+  /** names of vectors whose lanes are all the same */
+  readonly #splats = new Set<number>()
   readonly #params = new Map<string, number>()
   readonly #indices = new Map<string, number>()
   readonly #tableOffsets = new Map<string, number>()
@@ -123,6 +125,10 @@ class Emitter implements Speaker {
     }
     this.scratchBytes = bytes
     if (features.pairs) this.#pairs = new Pairs(kernel.body)
+  }
+
+  isSplat(node: Node): boolean {
+    return node.op === 'splat' || (node.op === 'local' && this.#splats.has(node.arg))
   }
 
   run(): void {
@@ -351,6 +357,7 @@ class Emitter implements Speaker {
       case 'let':
       case 'var': {
         const [value] = node.src
+        if (node.op === 'let' && this.isSplat(value)) this.#splats.add(node.arg.id)
         this.say(value)
         return void f.localSet(this.#declare(node.arg.id, valueType(value.dtype), node.arg.name))
       }

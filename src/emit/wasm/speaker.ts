@@ -20,6 +20,8 @@ export interface Speaker {
   say(node: Node): void
   /** Lends `use` a local that nobody else writes meanwhile. */
   lend(type: ValType, use: (local: number) => void): void
+  /** True if all lanes of a vector are the same, also where it has a name. */
+  isSplat(node: Node): boolean
   /** Leaves the address of a table of constants, and returns how far past it the table of this node begins. */
   table(node: NodeOf<'table'>): number
 }

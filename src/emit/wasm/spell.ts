@@ -145,6 +145,11 @@ const shift =
       speaker.say(count.src[0])
       return void f.emit(four)
     }
+    if (speaker.isSplat(count)) {
+      speaker.say(node.src[0])
+      speaker.say(count)
+      return void f.emit('i32x4.extract_lane', 0).emit(four)
+    }
     const counts = count.op === 'vec' ? count.src.map(splatOf) : []
     if (counts.length > 0 && counts.every((each) => each !== undefined)) return shiftByConstants(speaker, node, counts, four)
     return laneByLane(speaker, node, (a, b) => {
