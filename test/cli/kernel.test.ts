@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { FAMILIES } from '../../src/kernel/index.ts'
 import { TARGETS } from '../../src/cli/source.ts'
+import { HINTS } from '../../src/cli/command/start.ts'
 import { ingot } from './command-line.ts'
 
 describe('kernel', () => {
@@ -66,4 +67,11 @@ describe('kernel', () => {
     }
     expect((await ingot('kernel', 'matvek', '--emit', 'c')).stderr).toContain('softmax')
   })
+})
+
+test('shows what `ingot start` suggests', async () => {
+  const hint = HINTS.map(([args]) => args).find((args) => args.startsWith('kernel '))
+  const { code, stdout, stderr } = await ingot(...hint!.split(' '))
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  expect(stdout).toContain('metal_stdlib')
 })

@@ -14,6 +14,14 @@ import { Failure } from '../failure.ts'
 import { emitSource } from '../source.ts'
 import { type Style, styleFor } from '../output/style.ts'
 
+/** Commands to try, without the program's name, and what each shows. */
+export const HINTS = [
+  ['run model.gguf -p "Once upon a time"', 'any GGUF model: Llama, Qwen, Gemma, Phi'],
+  ['kernel linear --format q4_k --emit msl', 'the kernels that do the work, in any language'],
+  ['doctor', 'which devices work here, and what to do about the others'],
+  ['--help', 'all commands'],
+] as const
+
 const WIDTH = 72
 const HEIGHT = 24
 const LIMIT = 48 // iterations
@@ -49,13 +57,7 @@ async function start(): Promise<void> {
   const ran = await runEverywhere(diagnosis, style, say)
   say(`\n${style.bold('What next')}\n`)
   const me = /node_modules|[\\/]ingot$/.test(process.argv[1] ?? '') ? 'npx ingot' : 'node bin/ingot.js'
-  const hints = [
-    ['run model.gguf -p "Once upon a time"', 'any GGUF model: Llama, Qwen, Gemma, Phi'],
-    ['kernel matvec --format q4_k --emit msl', 'the kernels that do the work, in any language'],
-    ['doctor', 'which devices work here, and what to do about the others'],
-    ['--help', 'all commands'],
-  ] as const
-  say(indent(hints.map(([args, about]) => `${me} ${args.padEnd(40)} ${style.dim(about)}`).join('\n')))
+  say(indent(HINTS.map(([args, about]) => `${me} ${args.padEnd(40)} ${style.dim(about)}`).join('\n')))
   if (!ran) throw new Failure('no device ran the kernel', 1)
 }
 
