@@ -178,7 +178,7 @@ function splitHeads(/** @type {Parts} */ parts, /** @type {Random} */ random) {
 function changeSizes(/** @type {Parts} */ parts, /** @type {Random} */ random) {
   const architecture = architectureOf(parts)
   const size = () => random.pick([1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 31, 32, 33, 63, 64, 65, 96, 127, 128, 130, 255, 256, 257, 320])
-  const kvHeads = random.pick([1, 1, 2, 3, 5, 8, 64, 512])
+  const kvHeads = random.pick([1, 1, 2, 3, 5, 8, 32])
   const sizes = {
     width: size(),
     kvHeads,
