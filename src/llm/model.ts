@@ -16,7 +16,7 @@ import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
 import { findBest, noNumber } from './sample.ts'
-import { type ChatMessage, type RenderOptions, type Template, createTemplate } from './template.ts'
+import type { ChatMessage, RenderOptions, Template, createTemplate } from './template.ts'
 import { type EncodeOptions, type Tokenizer, createTokenizer } from './tokenizer/tokenizer.ts'
 import { type LoadProgress, type LoadedModel, loadModel } from './weights.ts'
 
@@ -53,6 +53,8 @@ export interface ChatOptions extends GenerateOptions, Pick<RenderOptions, 'tools
 export async function load(file: string | ByteSource, options: LoadOptions = {}): Promise<Model> {
   checkLoad(file, options)
   const begun = performance.now()
+  const templates = import('./template.ts') // with its parser: comes while the weights do, since nothing but a chat needs it
+  templates.catch(() => {}) // told below
   const gguf = await openGguf(file)
   const warnings: string[] = []
   const warn = (line: string): void => {
@@ -82,9 +84,11 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     checkVocabulary(tokenizer, loaded.model.vocabulary)
     const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
     if (options.contextLength === undefined) checkCache(loaded, engineOptions)
+    const { createTemplate } = await templates
     const engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun
-    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, loadMs, warn, warnings, fallbacks: opened.tried.length })
+    const fallbacks = opened.tried.length
+    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, createTemplate, loadMs, warn, warnings, fallbacks })
   } catch (error) {
     loaded?.free()
     if (ownsDevice) await device?.close().catch(() => {})
@@ -107,6 +111,7 @@ interface ModelResources {
   readonly engine: Engine
   /** or why there is none */
   readonly tokenizer: Tokenizer | IngotError
+  readonly createTemplate: typeof createTemplate
   readonly loadMs: number
   readonly warn: (line: string) => void
   readonly warnings: readonly string[]
@@ -213,7 +218,7 @@ export class Model implements AsyncDisposable {
     const { tokenizer } = this
     const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
     const bosToken = tokenText(tokenizer.bos)
-    this.#template ??= createTemplate(metaString(this.#resources.gguf, 'tokenizer.chat_template', ''), {
+    this.#template ??= this.#resources.createTemplate(metaString(this.#resources.gguf, 'tokenizer.chat_template', ''), {
       bosToken,
       eosToken: tokenText(tokenizer.eos),
       warn: this.#resources.warn,
