@@ -3,11 +3,11 @@
 // first row shows.
 // `node lab/run.js small [--device cpu,wasm,webgpu] [--threads 2] [--only rope] [--rounds 9] [--quick] [--json]`
 
-import { advance, cacheWrite } from '../src/kernel/attention/cache.ts'
+import { cacheWrite } from '../src/kernel/attention/cache.ts'
 import { rope } from '../src/kernel/attention/rope.ts'
 import { tileColumns } from '../src/kernel/linear/activations.ts'
 import { type Quantize8Source, quantize8 } from '../src/kernel/linear/quantize8.ts'
-import { type MapExpr, map } from '../src/kernel/map/map.ts'
+import { type MapExpr, type MapParams, map } from '../src/kernel/map/map.ts'
 import { gather } from '../src/kernel/move/gather.ts'
 import { norm } from '../src/kernel/reduce/norm.ts'
 import { softmax } from '../src/kernel/reduce/softmax.ts'
@@ -21,6 +21,14 @@ const CAPACITY = 2048
 const ROWS = [1, 128]
 
 const gated: MapExpr = { op: 'mul', args: [{ op: 'silu', args: [{ input: 0 }] }, { input: 1 }] }
+/** as decoding moves on to the next position */
+const next: MapParams = {
+  expr: { op: 'add', args: [{ input: 0 }, { const: 1, type: 'u32' }] },
+  type: 'u32',
+  shape: [1],
+  inputs: [{ type: 'u32', strides: [1] }],
+  inPlace: 0,
+}
 const rms = { kind: 'rms', eps: 1e-5, weight: true, bias: false } as const
 
 function quantizeEntry(n: number, k: number, source: Quantize8Source): Entry {
@@ -36,7 +44,7 @@ export const entries = ROWS.flatMap((n): Entry[] => {
   const cols = n === 1 ? vocabulary : CAPACITY
   const inputs = [0, 1].map(() => ({ type: 'f32', strides: [hidden, 1] }) as const)
   return [
-    ...(n === 1 ? [entryOf(advance, { count: 1, by: 1 }, { shape: '1', quick: true })] : []),
+    ...(n === 1 ? [entryOf(map, next, { kernel: 'position + 1', shape: '1', quick: true })] : []),
     entryOf(norm, { ...rms, rows: n, cols: width }, { kernel: 'rmsNorm', shape, quick: true }),
     entryOf(rope, { style: 'adjacent', rows: n, heads, headDim, dims: headDim, magnitude: 1 }, { shape, quick: true }),
     quantizeEntry(n, width, { kind: 'plain' }),

@@ -18,6 +18,7 @@ const METAL: Caps = {
   subgroup: 32,
   tiles: true,
   f16: true,
+  f64: false,
   width: 4,
   dot: false,
   parallel: 40,

@@ -186,7 +186,7 @@ export async function compileLibrary({
   )
   const path = join(folder, `libingot-${level.name}.so`)
   const temporary = `${path}.${randomBytes(6).toString('hex')}`
-  await run(cc, ['-shared', '-pthread', '-o', temporary, ...units.map(({ object }) => object)], { maxBuffer: MOST_OUTPUT })
+  await run(cc, ['-shared', '-pthread', '-o', temporary, ...units.map(({ object }) => object), '-lm'], { maxBuffer: MOST_OUTPUT })
   const bytes = readFileSync(temporary)
   const library = { bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
   renameSync(temporary, path)
@@ -260,7 +260,9 @@ export async function buildNative({
       if (!lists.has(level.width))
         lists.set(
           level.width,
-          await (list ?? collectKernels)(cpuCaps({ width: level.width, threads: LISTED_THREADS, bufferBytes: 2 ** 40 })),
+          await (list ?? collectKernels)(
+            cpuCaps({ width: level.width, registers: level.registers, threads: LISTED_THREADS, bufferBytes: 2 ** 40 }),
+          ),
         )
       const { kernels, failed } = lists.get(level.width)
       for (const line of failed) log(`kernels of ${line}`)

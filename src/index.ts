@@ -11,8 +11,25 @@ export type { SampleOptions } from './llm/sample.ts'
 export type { ChatMessage } from './llm/template.ts'
 export type { Tokenizer } from './llm/tokenizer/tokenizer.ts'
 export type { LoadProgress } from './llm/weights.ts'
-export { type Plan, type PlanSpec, buildPlan } from './tensor/plan.ts'
+export {
+  type LoadSafetensorsOptions,
+  type LoadTensorOptions,
+  type SaveSafetensorsOptions,
+  type SaveTensorOptions,
+  loadNpy,
+  loadSafetensors,
+  saveNpy,
+  saveSafetensors,
+} from './tensor/file.ts'
+export { type Compiled, compile } from './tensor/compile.ts'
+export { type DeviceChoice, closeDevices, setDefaultDevice } from './tensor/default-device.ts'
+export { type GradOptions, checkpoint, grad, gradients, valueAndGrad } from './tensor/grad.ts'
+export { type Plan, type PlanSpec, assignment, buildPlan } from './tensor/plan.ts'
+export { type RandomOptions, dropout, random } from './tensor/random.ts'
+export { scope } from './tensor/scope.ts'
 export { Tensor } from './tensor/tensor.ts'
 export { type Gguf, openGguf, readTensor } from './weights/gguf/gguf.ts'
+export type { Safetensor } from './weights/safetensors/header.ts'
+export { type Safetensors, openSafetensors } from './weights/safetensors/safetensors.ts'
 export { type ByteSource, fromBlob, fromBytes, openFile } from './weights/source.ts'
 export { openUrl } from './weights/source-http.ts'

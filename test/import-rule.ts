@@ -28,6 +28,8 @@ export type Folder = keyof typeof LADDER
 /** Single doors through the ladder: who may use them, and what is behind. A name without `.ts` is a whole folder. */
 const DOORS: readonly { readonly from: string; readonly to: string }[] = [
   { from: 'tensor', to: 'device/device.ts' },
+  { from: 'tensor/default-device.ts', to: 'device/open/open.ts' },
+  { from: 'tensor/file.ts', to: 'weights' },
   { from: 'atlas', to: 'device/device.ts' },
   { from: 'device/open/self-test.ts', to: 'kernel' },
   { from: 'device/open/self-test.ts', to: 'quant' },

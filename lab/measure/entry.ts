@@ -2,9 +2,11 @@
 // the kernel library by its own description, or by hand. Knows no device.
 
 import type { Caps } from '../../src/base/caps.ts'
+import { ELEMENT_BYTES, isElementType } from '../../src/base/element.ts'
 import type { Arrays, BufferShape, Cost, Family, Work } from '../../src/kernel/family.ts'
 import { packedBytes } from '../../src/kernel/linear/repack.ts'
-import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
+import { formatOf } from '../../src/quant/index.ts'
+import { GGML_TYPES } from '../../src/quant/type.ts'
 
 /** Which peak a kernel's operations are held against. */
 export type Arithmetic = Cost['arithmetic']
@@ -66,8 +68,8 @@ export function entryOf<P extends object>(
 }
 
 export function bytesOf({ type, elements, packedRows }: BufferShape): number {
-  if (type === 'u8') return elements
-  const format = (type === 'u32' ? 'i32' : type) as GgmlType
+  if (isElementType(type)) return elements * ELEMENT_BYTES[type]
+  const { name: format } = formatOf(type)
   if (packedRows !== undefined) return packedBytes({ format, m: packedRows, k: elements / packedRows })
   const { block, bytes } = GGML_TYPES[format]
   return (elements / block) * bytes

@@ -2,6 +2,7 @@
 // limits just before and after it, and the median of these shares counts: what memory can do varies by half from minute to minute
 // on shared machines, and hardly within a tenth of a second.
 
+import { encodeElements, isElementType } from '../../src/base/element.ts'
 import type { BufferHandle, Command, Device, Range } from '../../src/device/device.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
 import { type BufferShape, boundBuffers } from '../../src/kernel/family.ts'
@@ -118,7 +119,7 @@ export class Sampler {
     if (work === undefined || stride > this.#arena.bytes) return undefined
     const hot = new Map<string, Range>()
     for (const shape of entry.buffers)
-      if (!isCold(shape)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), entry.inputs?.[shape.name]) })
+      if (!isCold(shape)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), inputOf(entry, shape)) })
     for (const [name, bytes] of Object.entries(work.scratch ?? {})) hot.set(name, { buffer: await this.#place(bytes) })
     const programs = await Promise.all(work.launches.map(({ kernel }) => this.#device.compile(kernel)))
     /** Every run reads its cold buffers elsewhere, until the arena ends. */
@@ -148,13 +149,19 @@ export class Sampler {
     }
   }
 
-  async #place(bytes: number, values?: ArrayBufferView): Promise<BufferHandle> {
+  async #place(bytes: number, values?: Uint8Array): Promise<BufferHandle> {
     const size = Math.ceil(Math.max(bytes, 1) / 16) * 16
     const buffer = this.#device.alloc(size)
     await this.#device.submit([{ kind: 'fill', to: { buffer }, bytes: size, value: FILLING }])
-    if (values !== undefined) this.#device.write(buffer, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
+    if (values !== undefined) this.#device.write(buffer, 0, values)
     return buffer
   }
+}
+
+/** What a buffer holds, where that matters. */
+function inputOf({ inputs }: Entry, { name, type }: BufferShape): Uint8Array | undefined {
+  const values = inputs?.[name]
+  return values === undefined || !isElementType(type) ? undefined : encodeElements(type, values)
 }
 
 /** Records so many runs that a sample of them lasts long enough. One run alone is mostly its submission, so that is guessed twice. */

@@ -1,6 +1,6 @@
 // What the emitted C stands on: vectors of 2, 4, 8 and 16 lanes and the operations C has no operator for. Each operation has one
 // portable form; the instruction sets that do better (AVX-512 VNNI, AVX2, NEON dotprod and i8mm) are chosen by #if, so one source gives a
-// library per instruction set. Nothing here calls libm.
+// library per instruction set. Nothing calls libm but functions of f64 (prelude-f64.h): link with -lm.
 //
 // Compile with: -std=gnu11 -O2 -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi
 //   -fwrapv: integers wrap;  -ffp-contract=off: only fma() fuses;  -Wno-psabi: wide vectors never cross a real call
@@ -310,4 +310,5 @@ HALF_MEMORY(4) HALF_MEMORY(8) HALF_MEMORY(16)
 #endif
 
 #include "prelude-int8.h"
+#include "prelude-f64.h"
 #endif

@@ -11,8 +11,12 @@ export interface Caps {
   readonly tiles: boolean
   /** f16 arithmetic */
   readonly f16: boolean
+  /** 64-bit floats */
+  readonly f64: boolean
   /** widest vector that fits one register: 4 on GPUs and WASM, 8 with AVX2, 16 with AVX-512 */
   readonly width: Width
+  /** vector registers of a CPU; 16 if not given */
+  readonly registers?: number
   /** packed int8 dot products are faster than converting to f32 */
   readonly dot: boolean
   /** places that a kernel should read side by side where memory is slow: engines without prefetch instructions; 1 if not given */

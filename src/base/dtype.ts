@@ -1,8 +1,8 @@
 // The types a kernel's values can have. A register holds a scalar, a vector of 2, 4, 8 or 16 of them, or an 8x8 tile that
-// a whole subgroup holds together. Memory may also hold 8- and 16-bit integers, which widen to 32 bits when loaded.
+// a whole subgroup holds together. Memory may also hold 8- and 16-bit integers, which widen to 32 bits when loaded. Only CPUs have f64.
 
 /** Scalars that arithmetic works on. */
-export type Scalar = 'f32' | 'f16' | 'i32' | 'u32' | 'bool'
+export type Scalar = 'f32' | 'f16' | 'f64' | 'i32' | 'u32' | 'bool'
 /** Integers that exist in memory only; a load widens them to `i32` or `u32`, a store keeps the low bits. */
 export type Narrow = 'i8' | 'u8' | 'i16' | 'u16'
 export type Width = 2 | 4 | 8 | 16
@@ -15,12 +15,15 @@ export type DType = Scalar | Vector | Tile | 'void'
 export type Storage = Exclude<Scalar, 'bool'> | Narrow | Vector<Exclude<Scalar, 'bool'>, 2 | 4>
 
 export const WIDTHS = [2, 4, 8, 16] as const satisfies readonly Width[]
-export const SCALARS = ['f32', 'f16', 'i32', 'u32', 'bool'] as const satisfies readonly Scalar[]
+export const SCALARS = ['f32', 'f16', 'f64', 'i32', 'u32', 'bool'] as const satisfies readonly Scalar[]
+
+const FLOATS: readonly Scalar[] = ['f32', 'f16', 'f64']
 
 /** Bytes of one element in memory. */
 export const SCALAR_BYTES = {
   f32: 4,
   f16: 2,
+  f64: 8,
   i32: 4,
   u32: 4,
   bool: 1,
@@ -61,7 +64,7 @@ export function isTile(dtype: DType): dtype is Tile {
 }
 
 export function isFloat(dtype: DType): boolean {
-  return dtype !== 'void' && (scalarOf(dtype) === 'f32' || scalarOf(dtype) === 'f16')
+  return dtype !== 'void' && FLOATS.includes(scalarOf(dtype))
 }
 
 export function isInteger(dtype: DType): boolean {

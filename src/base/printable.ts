@@ -15,6 +15,11 @@ export function printableLine(text: string): string {
   return printable(text.replace(/[\t\n]+/g, ' '))
 }
 
+/** A name from a file as it may stand in a message: in quotes, on one line, not endless. */
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}...` : name)
+}
+
 /** JSON that is safe to show and parses to the same: JSON itself escapes only the first 32 characters. */
 export function printableJson(value: unknown, indent?: number): string {
   return JSON.stringify(value, undefined, indent).replace(CONTROLS, (char) => `\\u${hex(char, 4)}`)

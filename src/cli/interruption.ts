@@ -1,8 +1,8 @@
 // What can end a command early: Ctrl-C, or a stdout that takes no more, since its reader went away or the disk is full. The first Ctrl-C
 // asks the work to stop; the second one ends the process as usual, but for files that are half written.
 
+import { endBy } from '../weights/partial.ts'
 import { Failure } from './failure.ts'
-import { endBy } from './output/partial.ts'
 
 export interface Interruption extends Disposable {
   readonly signal: AbortSignal

@@ -13,8 +13,7 @@ import { writeBody } from './clike/clike.ts'
 import { constantText } from './clike/constant.ts'
 import type { Body, Table } from './clike/dialect.ts'
 import { describe } from './clike/program.ts'
-import { opsOf } from './clike/spelling.ts'
-import { CONSTANTS, SCALAR_TYPE, cDialect, elementType } from './dialect/c.ts'
+import { CONSTANTS, DOUBLE_SPELLS, SCALAR_TYPE, SPELLS, cDialect, elementType } from './dialect/c.ts'
 import type { Source } from './source.ts'
 
 /** C of one or more kernels, one function each. */
@@ -34,11 +33,12 @@ const LINE = 64
 /** What the passes must know about C. */
 export const C_TARGET: Target = {
   name: 'c',
-  spells: opsOf(cDialect.spell),
+  spells: SPELLS,
   lanes: false,
   subgroup: 0,
   tiles: false,
   half: false,
+  double: { width: 16, spells: DOUBLE_SPELLS },
   narrow: true,
   width: 16,
 }

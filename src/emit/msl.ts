@@ -10,7 +10,7 @@ import { constantText } from './clike/constant.ts'
 import type { Body, Table } from './clike/dialect.ts'
 import { BARE } from './clike/expression.ts'
 import { describe, targetFor } from './clike/program.ts'
-import { opsOf } from './clike/spelling.ts'
+import { opsOf, shaderScalar } from './clike/spelling.ts'
 import { CONSTANTS, POSITION, SCALAR_TYPE, SINGLE, mslDialect, spell, storageType } from './dialect/msl.ts'
 import type { Caps, Source } from './source.ts'
 
@@ -86,5 +86,5 @@ function sharedLine({ name, storage, length, atomic }: SharedArray, kernel: Kern
 
 function tableLine({ name, scalar, values }: Table): string {
   const items = values.map((value) => constantText(CONSTANTS, value, scalar, BARE).text)
-  return `constant ${SCALAR_TYPE[scalar]} ${name}[${values.length}] = { ${items.join(', ')} };`
+  return `constant ${SCALAR_TYPE[shaderScalar(scalar)]} ${name}[${values.length}] = { ${items.join(', ')} };`
 }

@@ -5,7 +5,7 @@
 // Invariants: ids that it gives out are fresh; a statement goes to the innermost open block; a value is nowhere until a
 // statement uses it.
 
-import { type DType, asWidth, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
+import { type DType, asWidth, isFloat, isTile, scalarOf, vector, widthOf } from '../base/dtype.ts'
 import { IngotError } from '../base/error.ts'
 import { Interner, type Node } from './node.ts'
 import { type Arg, type IndexName, type OpName, opRecord } from './op.ts'
@@ -55,7 +55,7 @@ export class Builder {
     const scalar = scalarOf(dtype)
     const number = Number(value)
     const [low, high] = scalar === 'i32' ? [-(2 ** 31), 2 ** 31] : [0, 2 ** 32]
-    const fits = scalar === 'f32' || scalar === 'f16' || (Number.isInteger(number) && number >= low && number < high)
+    const fits = isFloat(scalar) || (Number.isInteger(number) && number >= low && number < high)
     if (!fits) throw new IngotError('bad-kernel', 'constant does not fit its type', { op: this.kernel, got: value, wanted: scalar })
     return this.lift(this.make('const', scalar, [], scalar === 'f32' ? Math.fround(number) : value), dtype)
   }

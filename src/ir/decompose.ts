@@ -1,5 +1,8 @@
 // What an op means in terms of simpler ones, for targets that cannot spell it: one row per op. A row may use ops that are
 // decomposed in turn; none leads back to itself. All rows keep vectors vectors. The pass that applies them is pass/decompose.ts.
+//
+// The elementary functions have no rows for f64: without integers of 64 bits to take its bits apart they would be long, and every target
+// that has the type has the functions, too.
 
 import { type DType, asWidth, isFloat, scalarOf, widthOf } from '../base/dtype.ts'
 import type { Builder } from './build.ts'
@@ -9,17 +12,20 @@ import { type OpName, opRecord } from './op.ts'
 import { Value } from './value.ts'
 
 type F32 = math.F32
+type F64 = Value<'f64'>
 type U32 = Value<'u32'>
 type I32 = Value<'i32'>
 
-/** Gives what a node stands for. */
-type Decompositions = { readonly [O in OpName]?: (builder: Builder, node: OneNode<O>) => Node }
+/** Gives what a node stands for; undefined where nothing is simpler. */
+type Decompositions = { readonly [O in OpName]?: (builder: Builder, node: OneNode<O>) => Node | undefined }
 
-/** One float; f16 takes the way through f32. */
+/** One float; f16 takes the way through f32, f64 its own, if there is one. */
 const float =
-  (formula: (x: F32) => F32) =>
-  (builder: Builder, { dtype, src: [x] }: NodeWith<1>): Node =>
-    formula(new Value<'f32'>(builder, x).to('f32')).to(scalarOf(dtype)).node
+  (formula: (x: F32) => F32, double: (x: F64) => F64 | undefined = () => undefined) =>
+  (builder: Builder, { dtype, src: [x] }: NodeWith<1>): Node | undefined =>
+    scalarOf(dtype) === 'f64'
+      ? double(new Value<'f64'>(builder, x))?.node
+      : formula(new Value<'f32'>(builder, x).to('f32')).to(scalarOf(dtype)).node
 const unsigned =
   (formula: (x: U32) => Value<DType>) =>
   (builder: Builder, { src: [x] }: NodeWith<1>): Node =>
@@ -38,25 +44,33 @@ export const DECOMPOSE = {
   atan: float(math.atan),
   tanh: float(math.tanh),
   pow: (builder, { dtype, src: [x, y] }) => {
+    if (scalarOf(dtype) === 'f64') return undefined
     const [base, exponent] = [new Value<'f32'>(builder, x).to('f32'), new Value<'f32'>(builder, y).to('f32')]
     return math.pow(base, exponent).to(scalarOf(dtype)).node
   },
-  rsqrt: float((x) => math.constantLike(x, 1).div(x.sqrt())),
+  rsqrt: float(inverseRoot, inverseRoot),
 
-  // past 2^23 every f32 is whole
-  rint: float((x) => {
-    const size = x.abs()
-    return math.withSign(size.lt(2 ** 23).select(size.add(2 ** 23).sub(2 ** 23), size), x)
-  }),
-  trunc: float((x) => {
-    const size = x.abs()
-    return math.withSign(size.lt(2 ** 23).select(size.to('i32').to('f32'), size), x)
-  }),
-  floor: float((x) => {
-    const near = x.rint()
-    return near.gt(x).select(near.sub(1), near)
-  }),
-  ceil: float((x) => x.neg().floor().neg()),
+  // past 2^23 every f32 is whole, past 2^52 every f64
+  rint: float(
+    (x) => {
+      const size = x.abs()
+      return math.withSign(size.lt(2 ** 23).select(size.add(2 ** 23).sub(2 ** 23), size), x)
+    },
+    (x) => {
+      const size = x.abs()
+      const whole = size.add(2 ** 52).sub(2 ** 52)
+      return size.lt(2 ** 52).select(x.lt(0).select(whole.neg(), whole), x)
+    },
+  ),
+  trunc: float(
+    (x) => {
+      const size = x.abs()
+      return math.withSign(size.lt(2 ** 23).select(size.to('i32').to('f32'), size), x)
+    },
+    (x) => x.lt(0).select(x.ceil(), x.floor()),
+  ),
+  floor: float(floor, floor),
+  ceil: float(ceil, ceil),
 
   fma: (builder, { src: [a, b, c] }) => builder.apply('add', [builder.apply('mul', [a, b]), c]),
   // -0 - x, and not 0 - x, turns 0 into -0
@@ -69,6 +83,10 @@ export const DECOMPOSE = {
         return new Value<'f32'>(builder, x).as('u32').and(0x7fffffff).as('f32').node
       case 'f16':
         return new Value<'f16'>(builder, x).to('f32').abs().to('f16').node
+      case 'f64': {
+        const value = new Value<'f64'>(builder, x)
+        return value.le(0).select(math.constantLike(value, 0).sub(value), value).node // 0 - -0 is 0
+      }
       default: {
         const value = new Value<'i32'>(builder, x)
         return value.lt(0).select(value.neg(), value).node
@@ -85,6 +103,11 @@ export const DECOMPOSE = {
     return sameIntegers(sum, dtype)
   },
 
+  zip: (builder, { dtype, src: [x, y], arg }) => {
+    const [a, b] = [new Value<'f32x4'>(builder, x), new Value<'f32x4'>(builder, y)]
+    const half = widthOf(dtype) / 2
+    return vec(Array.from({ length: half }, (_, i) => arg * half + i).flatMap((lane) => [a.lane(lane), b.lane(lane)])).node
+  },
   hsum: tree,
   hmax: tree,
 
@@ -114,6 +137,19 @@ export const DECOMPOSE = {
 export function decompositionOf<O extends OpName>(builder: Builder, node: OneNode<O>): Node | undefined {
   const table: Decompositions = DECOMPOSE
   return table[node.op]?.(builder, node)
+}
+
+function inverseRoot<D extends 'f32' | 'f64'>(x: Value<D>): Value<D> {
+  return math.constantLike(x, 1).div(x.sqrt())
+}
+
+function floor<D extends 'f32' | 'f64'>(x: Value<D>): Value<D> {
+  const near = x.rint()
+  return near.gt(x).select(near.sub(1), near)
+}
+
+function ceil<D extends 'f32' | 'f64'>(x: Value<D>): Value<D> {
+  return x.neg().floor().neg()
 }
 
 const BYTES = [0, 8, 16, 24] as const
@@ -213,4 +249,16 @@ export function roundToHalf(x: F32): U32 {
   const endless = size.gt(0x7f800000).select(math.constantLike(size, 0x7e00), 0x7c00)
   const value = size.lt(0x38800000).select(subnormal, size.lt(0x47800000).select(normal, endless))
   return value.or(bits.shr(16).and(0x8000))
+}
+
+/**
+ * An f64 as the next f32 towards zero, its last bit set if that is not the same number. Of its 24 bits a rounding to the 11 of an f16 then
+ * makes what it would make of all 53: whatever lies between two floats is on the right side of every tie.
+ */
+export function roundToOdd(x: F64): F32 {
+  const near = x.to('f32')
+  const back = near.to('f64')
+  const bits = near.as('u32')
+  const down = back.abs().gt(x.abs()).select(bits.sub(1), bits)
+  return back.eq(x).select(near, down.or(1).as('f32'))
 }

@@ -18,7 +18,7 @@ export interface BufferParam {
 export interface UniformParam {
   readonly kind: 'uniform'
   readonly name: string
-  readonly dtype: Exclude<Scalar, 'bool' | 'f16'>
+  readonly dtype: Exclude<Scalar, 'bool' | 'f16' | 'f64'>
 }
 
 export type Param = BufferParam | UniformParam
@@ -28,15 +28,6 @@ export interface SharedArray {
   readonly storage: Storage
   readonly length: number
   readonly atomic: boolean
-}
-
-/**
- * Says that a kernel is nothing but a product of matrices, which a device may have a better way for: y [n, m] = x [n, k] times w [m, k]
- * transposed, plus bias [m] if there is one. All are f32; buffers and uniforms have these names.
- */
-export interface Product {
-  /** columns of y that a workgroup computes: the grid of a whole product is [ceil(m / outs), 1, 1] */
-  readonly outs: number
 }
 
 /**
@@ -54,7 +45,12 @@ export interface Origin {
 export interface Kernel {
   readonly name: string
   readonly origin?: Origin | undefined
-  readonly product?: Product | undefined
+  /**
+   * Says that it is nothing but a product of matrices, which a device may have a better way for: y [m, n] = a [m, k] times b [k, n], plus
+   * bias [n] if there is one. All are f32. Buffers and uniforms have these names; the uniforms transposeA and transposeB say whether a lies
+   * as [k, m] and b as [n, k]. Any grid [x, y, 1] computes all of it; one of more than 1 along z is a batch.
+   */
+  readonly product?: true | undefined
   /** in binding order: buffers count 0, 1, 2...; uniforms are packed in order into one struct of 4-byte fields */
   readonly params: readonly Param[]
   /** lanes of one workgroup */

@@ -2,11 +2,12 @@
 // it means in JavaScript, and the facts that passes, verifier and emitters decide by. Nobody else lists ops by such a fact.
 // How an op is spelled in a language is in emit/; what a target cannot spell is decomposed by decompose.ts.
 //
-// Meanings work on single elements. Who computes rounds each result to the node's type (f32 through fround, f16 to nearest even,
-// integers wrapped to 32 bits), so a meaning may be careless about that.
+// Meanings work on single elements. Who computes rounds each result to the node's type (f32 through fround, f16 to nearest even, f64 as
+// JavaScript's own numbers are, integers wrapped to 32 bits), so a meaning may be careless about that.
 //
-// Subnormal f32 numbers, those below 2^-126, may be zero: a target may take one for zero as an operand, and give zero for one as a
-// result, as GPUs do. A kernel must not rely on either.
+// Subnormal numbers, f32 below 2^-126 and f64 below 2^-1022, may be zero: a target may take one for zero as an operand, and give zero for
+// one as a result, as GPUs do, and threads of native kernels (native/cpu/float.h), whose mode is about both types. A kernel must not rely
+// on either. An f32 that is subnormal may become zero on its way to f64, too, where it would be normal.
 
 import type { Scalar } from '../base/dtype.ts'
 import { decodeHalf, encodeHalf } from '../base/half.ts'
@@ -154,10 +155,10 @@ export const OPS = {
   // integer division: x/0 = x, x%0 = 0 and MIN/-1 wraps, on every target
   div: pure(2, type.numbers, { js: (from) => (isInt(from) ? (a, b) => (b === 0 ? a : Math.trunc(a / b)) : (a, b) => a / b), slow: true }),
   rem: pure(2, type.integers, { js: always((a, b) => (b === 0 ? 0 : a % b)), slow: true }),
-  // min and max of a NaN may give either operand
+  // min and max of a NaN may give either operand; on CPUs, as here, the first one if the second is NaN
   min: pure(2, type.numbers, { js: always((a, b) => (b < a ? b : a)), exact: true }),
   max: pure(2, type.numbers, { js: always((a, b) => (b > a ? b : a)), exact: true }),
-  // fused or rounded twice: the target's choice; here product and sum in double, rounded once
+  // fused or rounded twice: the target's choice; here product and sum in double, rounded once, which for f64 is twice
   fma: pure(3, type.floats, { js: always((a, b, c) => a * b + c) }),
   sqrt: slowFloat(Math.sqrt),
   rsqrt: slowFloat((a) => 1 / Math.sqrt(a)),
@@ -206,6 +207,8 @@ export const OPS = {
   /** several elements; the argument is the first */
   slice: pure(1, type.slice, { arg: arg.LANE, moves: (e, first) => [0, first + e], exact: true }),
   join: pure(2, type.join, { moves: (e, _arg, width) => (e < width ? [0, e] : [1, e - width]), exact: true }),
+  /** elements of two vectors in turn: of their first halves, or, if the argument is 1, of their second ones */
+  zip: pure(2, type.zip, { arg: arg.HALF, moves: (e, half, width) => [e % 2, (half * width) / 2 + (e >> 1)], exact: true }),
   hsum: pure(1, type.reduction, { reduces: 'add' }),
   hmax: pure(1, type.reduction, { reduces: 'max', exact: true }),
 

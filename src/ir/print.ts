@@ -3,7 +3,7 @@
 //
 // An operand that is large and used more than once is printed once, under a name `t1`, `t2`... where it is first used.
 
-import { type DType, registerOf, scalarOf, vector, widthOf } from '../base/dtype.ts'
+import { type DType, isFloat, registerOf, scalarOf, vector, widthOf } from '../base/dtype.ts'
 import { type Kernel, type Param, memoryOf } from './kernel.ts'
 import { type Node, type NodeOf, blocksOf, isDeclaration, valuesOf, walk } from './node.ts'
 import { type Arg, type OpName, opRecord } from './op.ts'
@@ -289,13 +289,13 @@ class Printer {
   }
 }
 
-/** `2` is u32, `2i` i32, `2.0` f32, `2.0h` f16. */
+const SUFFIX: Partial<Record<DType, string>> = { i32: 'i', f16: 'h', f64: 'd' }
+
+/** `2` is u32, `2i` i32, `2.0` f32, `2.0h` f16, `2.0d` f64. */
 function printConst(dtype: DType, arg: Arg): readonly [string, number] {
   if (dtype === 'bool') return [arg === true || arg === 1 ? 'true' : 'false', ATOM]
   const value = Number(arg)
-  const isFloat = dtype === 'f32' || dtype === 'f16'
   let text = Object.is(value, -0) ? '-0' : String(value)
-  if (isFloat && Number.isInteger(value) && !text.includes('e')) text += '.0'
-  const suffix = dtype === 'i32' ? 'i' : dtype === 'f16' ? 'h' : ''
-  return [text + suffix, text.startsWith('-') ? UNARY : ATOM]
+  if (isFloat(dtype) && Number.isInteger(value) && !text.includes('e')) text += '.0'
+  return [text + (SUFFIX[dtype] ?? ''), text.startsWith('-') ? UNARY : ATOM]
 }

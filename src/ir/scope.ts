@@ -2,7 +2,7 @@
 // scope that everything else is written in. Types only; author.ts gives them life.
 
 import type { DType, Scalar, Storage, Tile, Vector, Width } from '../base/dtype.ts'
-import type { Product, Role, UniformParam } from './kernel.ts'
+import type { Role, UniformParam } from './kernel.ts'
 import type { AtomicKind } from './op.ts'
 import type { Operand, Uniformity, Value } from './value.ts'
 
@@ -88,7 +88,7 @@ export interface LaneScope {
   vec<S extends Scalar>(a: Value<S>, b: Value<S>, c: Value<S>, d: Value<S>): Value<Vector<S, 4>>
   vec<S extends Scalar>(...lanes: readonly Value<S>[]): Value<Vector<S>>
   /** `values[index]` for constants known now. */
-  table<S extends Exclude<Scalar, 'bool' | 'f16'>, U extends Uniformity>(
+  table<S extends Exclude<Scalar, 'bool' | 'f16' | 'f64'>, U extends Uniformity>(
     scalar: S,
     values: readonly number[],
     index: Value<'u32', U>,
@@ -137,5 +137,5 @@ export interface KernelSpec<P extends Params> {
   readonly workgroup?: readonly [x: number, y?: number, z?: number]
   /** lanes of a subgroup, if the kernel uses subgroup operations or tiles */
   readonly subgroup?: number
-  readonly product?: Product
+  readonly product?: true
 }

@@ -16,6 +16,13 @@ export interface Target {
   readonly tiles: boolean
   /** true if registers and arithmetic can be f16 */
   readonly half: boolean
+  /** its 64-bit floats; absent if it has none */
+  readonly double?: {
+    /** widest vector of them */
+    readonly width: Width
+    /** pure ops that it spells for them alone: nothing decomposes the functions of f64 */
+    readonly spells: ReadonlySet<OpName>
+  }
   /** true if memory can be read and written by 8 and 16 bits; false: all memory is 32-bit words (WGSL) */
   readonly narrow: boolean
   /** widest vector it can hold */

@@ -190,7 +190,10 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   }
 
   /** On a condition: `a` where true, `b` where false. */
-  select<E extends DType, V extends Uniformity, W extends Uniformity = 'uniform'>(a: Value<E, V>, b: Operand<E, W>): Value<E, U | V | W> {
+  select<E extends DType, V extends Uniformity, W extends Uniformity = 'uniform'>(
+    a: Value<E, V>,
+    b: Operand<NoInfer<E>, W>,
+  ): Value<E, U | V | W> {
     const { dtype } = a.node
     return this.#all('select', [this.#lift(this, vector('bool', widthOf(dtype))), a.node, this.#lift(b, dtype)])
   }
@@ -230,6 +233,12 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   /** This vector followed by another of the same type. */
   join<V extends Uniformity, R extends DType = DType>(other: Value<D, V>): Value<R, U | V> {
     return this.#all('join', [this.node, other.node])
+  }
+
+  /** Elements of this vector and of another of the same type in turn: those of the first halves, and those of the second. */
+  zip<V extends Uniformity>(other: Value<D, V>): [low: Value<D, U | V>, high: Value<D, U | V>] {
+    const half = (which: 0 | 1): Value<D, U | V> => this.#all('zip', [this.node, other.node], which)
+    return [half(0), half(1)]
   }
 
   /** Sum of a vector's elements. */

@@ -3,6 +3,7 @@
 // these records: plans, the native library's list, the self-test, the conformance suite, `ingot kernel` and the lab.
 
 import type { Caps } from '../base/caps.ts'
+import type { NumberArray } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import { type Kernel, buffersOf } from '../ir/kernel.ts'
 
@@ -22,7 +23,7 @@ export interface Work {
   readonly scratch?: Readonly<Record<string, number>>
 }
 
-export type NumberArray = Float32Array | Int32Array | Uint32Array | Uint8Array
+export type { NumberArray }
 export type Arrays = Readonly<Record<string, NumberArray>>
 /** Stands in for an input that a definition is always given. */
 export const NONE = new Float32Array(0)
@@ -31,7 +32,7 @@ export const NONE = new Float32Array(0)
 export interface BufferShape {
   readonly name: string
   readonly role: 'in' | 'out' | 'inout'
-  /** what the bytes are: an element type (f32, f16, u32, i32), or a quantised format by name */
+  /** what the bytes are: an element type (base/element.ts), or a quantised format by name */
   readonly type: string
   readonly elements: number
   /** a quantised weight that lies in memory packed (quant/packed), not as in a file: how many rows it has */
@@ -72,7 +73,7 @@ export interface FamilySpec<P extends object> {
   buffers(params: P): readonly BufferShape[]
   /** Values for the inputs that numbers in [-1, 1] would not suit: ids, positions, masks. `random` gives [0, 1). */
   inputs?(params: P, random: () => number): Arrays
-  /** The meaning: values of the `out` and `inout` buffers, given those of the `in` and `inout` ones as f32 or integers. */
+  /** The meaning: values of the `out` and `inout` buffers, given those of the `in` and `inout` ones as numbers. */
   define(inputs: Arrays, params: P): Arrays
   /** in order of preference: the first that fits is taken */
   readonly forms: readonly Form<P>[]

@@ -8,7 +8,7 @@ import type { Elements, Value, VectorOf } from '../ir/value.ts'
 export type Float = Elements<'f32'>
 
 /** c[0] + c[1] t + c[2] t^2 ... */
-function polynomial(t: Float, coefficients: readonly number[]): Float {
+export function polynomial(t: Float, coefficients: readonly number[]): Float {
   const [last = 0, ...rest] = coefficients.toReversed()
   let sum: Float | undefined
   for (const c of rest) sum = sum === undefined ? t.mul(last).add(c) : sum.fma(t, c)
@@ -38,8 +38,14 @@ export interface SinCos<T> {
   readonly cos: T
 }
 
+/** Whether a value is of 64 bits, whose functions targets compute well themselves. */
+function isDouble(value: Float): boolean {
+  return value.dtype.startsWith('f64')
+}
+
 /** Sine and cosine, accurate to 2e-7 for angles up to 10 million; GPUs promise little even for small ones. */
 export function sinCos(angle: Float): SinCos<Float> {
+  if (isDouble(angle)) return { sin: angle.sin(), cos: angle.cos() }
   return turn(split(angle))
 }
 
@@ -113,10 +119,23 @@ export function sigmoid(x: Float): Float {
 /** x * sigmoid(x) */
 export const silu = (x: Float): Float => gate(x, x)
 
+/** log(1 + x): what rounding takes from 1 + x is put back. */
+function log1p(x: Float): Float {
+  const sum = x.add(1)
+  return sum.eq(1).select(x, x.mul(sum.log()).div(sum.sub(1)))
+}
+
+/** exp(x) - 1, for x below 1: what rounding takes from the difference is put back. */
+export function expm1(x: Float): Float {
+  const e = x.exp()
+  const log = e.log()
+  return e.eq(1).select(x, e.lt(1e-5).select(e.sub(1), e.sub(1).mul(x).div(log)))
+}
+
 /** log(1 + exp(x)) */
 export function softplus(x: Float): Float {
   const e = decay(x)
-  const log = e.lt(1e-4).select(e.sub(e.mul(e).mul(0.5)), e.add(1).log())
+  const log = isDouble(x) ? log1p(e) : e.lt(1e-4).select(e.sub(e.mul(e).mul(0.5)), e.add(1).log())
   return x.lt(0).select(log, log.add(x))
 }
 
@@ -136,6 +155,61 @@ export function gelu(x: Float): Float {
   )
 }
 
+// Chebyshev interpolation: (asin(x) / x - 1) / x^2 as a polynomial in x^2 up to 1/2, and the same of atan up to tan(pi / 8).
+const ASIN = [0.1666666567, 0.0750009418, 0.0445994027, 0.0311006624, 0.0171492379, 0.0336908475] as const
+const ATAN = [-0.3333333135, 0.1999953985, -0.1426395625, 0.1074373126, -0.0645192787] as const
+
+/** asin of a size up to 1/2, which is its square root at most: x + x^3 P(x^2). */
+const smallAsin = (x: Float): Float => x.mul(x.mul(x)).fma(polynomial(x.mul(x), ASIN), x)
+
+/** The angle from 0 whose cosine is a size of at most 1; targets promise four digits. */
+function turnTo(size: Float): Float {
+  const half = smallAsin(size.neg().add(1).mul(0.5).max(0).sqrt()).mul(2) // half the angle has half the distance from 1
+  return size.gt(0.5).select(
+    half,
+    smallAsin(size.min(0.5))
+      .neg()
+      .add(Math.PI / 2),
+  )
+}
+
+export function acos(x: Float): Float {
+  if (isDouble(x)) return x.acos()
+  const angle = turnTo(x.abs())
+  return defined(x, x.lt(0).select(angle.neg().add(Math.PI), angle))
+}
+
+export function asin(x: Float): Float {
+  if (isDouble(x)) return x.asin()
+  const size = x.abs()
+  const angle = size.gt(0.5).select(
+    turnTo(size)
+      .neg()
+      .add(Math.PI / 2),
+    smallAsin(size.min(0.5)),
+  )
+  return defined(x, x.lt(0).select(angle.neg(), angle))
+}
+
+/** A value where |x| is at most 1; elsewhere the root of a negative number, which is no number. */
+function defined(x: Float, value: Float): Float {
+  return x.abs().le(1).select(value, x.mul(x).neg().sub(1).sqrt())
+}
+
+export function atan(x: Float): Float {
+  if (isDouble(x)) return x.atan()
+  // Angles above 3/8 of a right angle's half are turned back, those above pi / 4 mirrored.
+  const size = x.abs()
+  const isSteep = size.gt(1)
+  const slope = isSteep.select(size.min(0).add(1).div(size), size)
+  const isLarge = slope.gt(Math.tan(Math.PI / 8))
+  const t = isLarge.select(slope.sub(1).div(slope.add(1)), slope)
+  const part = t.mul(t.mul(t)).fma(polynomial(t.mul(t), ATAN), t)
+  const angle = isLarge.select(part.add(Math.PI / 4), part)
+  const whole = isSteep.select(angle.neg().add(Math.PI / 2), angle)
+  return x.lt(0).select(whole.neg(), whole)
+}
+
 // Chebyshev interpolation: (erf(x) / x - 1) as a polynomial in x^2 on [0, 1], and -log(erfc(x)) as one in x on [1, 4].
 const ERF_NEAR = [0.128379166, -0.37612626, 0.112835944, -0.0268542115, 0.00518908724, -0.00080168643, 7.87587487e-5] as const
 const ERFC_FAR = [
@@ -145,6 +219,7 @@ const ERFC_FAR = [
 
 /** Within 8e-8 of erf. Past 4 it is 1 in f32. */
 export function erf(x: Float): Float {
+  if (isDouble(x)) return preciseErf(x)
   const size = x.abs()
   const near = x.mul(polynomial(x.mul(x), ERF_NEAR)).add(x)
   const tail = polynomial(size.min(4), ERFC_FAR).neg().exp().neg().add(1)
@@ -153,9 +228,39 @@ export function erf(x: Float): Float {
   return size.ge(1).select(far, near)
 }
 
-/** 0.5 x (1 + erf(x / sqrt 2)) */
+/** To 53 bits, as `erfOf` has it. */
+function preciseErf(x: Float): Float {
+  const terms = Array.from({ length: ERF_TERMS }, (_, n) => 2 / Math.sqrt(Math.PI) / (2 * n + 1))
+  for (let n = 1; n < ERF_TERMS; n++) for (let i = n; i < ERF_TERMS; i++) terms[i] = (terms[i] ?? 0) * (-1 / n)
+  const near = x.mul(polynomial(x.mul(x), terms))
+  const size = x.abs().min(6)
+  let fraction = size
+  for (let n = ERF_TERMS; n >= 1; n--)
+    fraction = size.add(
+      fraction
+        .mul(0)
+        .add(n / 2)
+        .div(fraction),
+    )
+  const tail = size
+    .mul(size)
+    .neg()
+    .exp()
+    .div(fraction.mul(Math.sqrt(Math.PI)))
+    .neg()
+    .add(1)
+  return size.lt(2.5).select(near, x.lt(0).select(tail.neg(), tail))
+}
+/** of the series, and of the continued fraction: either is exact to 53 bits where it is used */
+const ERF_TERMS = 60
+
+/** 0.5 x (1 + erf(x / sqrt 2)); far below 0 the sum is what erf lacks to -1, which has digits that 1 + erf has not. */
 export function geluErf(x: Float): Float {
-  return x.mul(0.5).mul(erf(x.mul(Math.SQRT1_2)).add(1))
+  const z = x.mul(Math.SQRT1_2)
+  if (isDouble(x)) return x.mul(0.5).mul(erf(z).add(1))
+  const size = z.abs()
+  const lacking = size.lt(4).select(polynomial(size.min(4), ERFC_FAR).neg().exp(), 0)
+  return x.mul(0.5).mul(z.le(-1).select(lacking, erf(z).add(1)))
 }
 
 /** x^y with the rules of C for negative x: an integer y keeps the sign of odd powers, any other gives NaN. */
@@ -169,6 +274,11 @@ export function power(x: Float, y: Float): Float {
 }
 
 // The same functions in doubles.
+
+/** To the nearest whole number, halves to even. */
+export function roundEvenOf(x: number): number {
+  return Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x)
+}
 
 export function sigmoidOf(x: number): number {
   return 1 / (1 + Math.exp(-x))

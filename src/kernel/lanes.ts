@@ -7,7 +7,7 @@ import type { LaneScope, Scope } from '../ir/author.ts'
 import type { Value } from '../ir/value.ts'
 
 export type Combine = 'sum' | 'max' | 'min' | 'prod'
-type Combined = 'f32' | 'i32' | 'u32'
+type Combined = 'f32' | 'f64' | 'i32' | 'u32'
 export type Combiner = <D extends Combined>(how: Combine, value: Value<D>) => Value<D>
 
 /** The lanes that work together, and the size of the subgroups that they fall into; 0 if they do not. One lane is a CPU's. */
@@ -72,6 +72,68 @@ export function combineLanes(k: Scope, { lanes, subgroup }: Team): Combiner {
     const result = k.let(how, partial.at(0))
     k.barrier()
     return result
+  }
+}
+
+/** What the lanes before this one hold together, and what all of them do. */
+export interface Scanned<D extends Combined> {
+  readonly before: Value<D>
+  readonly all: Value<D>
+}
+export type Scanner = <D extends Combined>(value: Value<D>, start: number, join: (a: Value<D>, b: Value<D>) => Value<D>) => Scanned<D>
+
+/** The same as combineLanes for what comes before each lane; `join` need not commute. One scanner per kernel, for values of one type. */
+export function scanLanes(k: Scope, { lanes, subgroup }: Team): Scanner {
+  const groups = subgroup > 0 ? lanes / subgroup : lanes
+  let memory: Cells<Combined> | undefined
+  const memoryFor = <D extends Combined>(dtype: D): Cells<D> => {
+    memory ??= k.shared<Combined>('scanned', dtype, groups)
+    return memory as Cells<D>
+  }
+  /** the lane so many before this one, or this one */
+  const back = (lane: Value<'u32'>, distance: number): Value<'u32'> => lane.ge(distance).select(lane.sub(distance), lane)
+  if (subgroup > 0) {
+    return (value, start, join) => {
+      let mine = value
+      for (let distance = 1; distance < subgroup; distance *= 2) {
+        const other = k.subShuffle(mine, back(k.sublane, distance))
+        mine = k.let('scanned', k.sublane.ge(distance).select(join(other, mine), mine))
+      }
+      const own = k.subBroadcast(mine, subgroup - 1)
+      const earlier = k.subShuffle(mine, back(k.sublane, 1))
+      const first = k.const(value.dtype, start) as Value<typeof value.dtype>
+      const before = k.let('before', k.sublane.eq(0).select(first, earlier))
+      if (groups === 1) return { before, all: own }
+      const totals = memoryFor(value.dtype)
+      k.when(k.sublane.eq(0), () => totals.set(k.subgroupId, own))
+      k.barrier()
+      const [prior, all] = [k.var('prior', first), k.var('all', first)]
+      k.for({ name: 'group', to: groups }, (group) => {
+        const total = totals.at(group)
+        prior.set(group.lt(k.subgroupId).select(join(prior.get(), total), prior.get()))
+        all.set(join(all.get(), total))
+      })
+      k.barrier() // the next call writes `totals` again
+      return { before: join(prior.get(), before), all: all.get() }
+    }
+  }
+  return (value, start, join) => {
+    const cells = memoryFor(value.dtype)
+    const mine = k.var('mine', value)
+    for (let distance = 1; distance < lanes; distance *= 2) {
+      cells.set(k.lane, mine.get())
+      k.barrier()
+      const other = cells.at(back(k.lane, distance))
+      k.barrier()
+      mine.set(k.lane.ge(distance).select(join(other, mine.get()), mine.get()))
+    }
+    cells.set(k.lane, mine.get())
+    k.barrier()
+    const first = k.const(value.dtype, start) as Value<typeof value.dtype>
+    const before = k.let('before', k.lane.eq(0).select(first, cells.at(back(k.lane, 1))))
+    const all = k.let('all', cells.at(lanes - 1))
+    k.barrier()
+    return { before, all }
   }
 }
 

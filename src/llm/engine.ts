@@ -12,7 +12,9 @@ import { type CacheType, cacheBytes } from '../kernel/attention/cache-type.ts'
 import { DRAW_RULE, type DrawRule, ruleWords } from '../kernel/select/draw.ts'
 import type { LanguageModel } from '../model/model.ts'
 import type { LayerCache } from '../nn/cache.ts'
-import { type Plan, type PlanSpec, buildPlan } from '../tensor/plan.ts'
+import { operandsFirst } from '../tensor/graph.ts'
+import { type Plan, type PlanSpec, assignment, buildPlan } from '../tensor/plan.ts'
+import { Storage } from '../tensor/storage.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { type SamplerInput, type SamplerNeeds, noNumber } from './sample.ts'
 
@@ -159,7 +161,7 @@ export class Engine {
       const results = await plan.run()
       this.#tokens.push(...tokens)
       return watched.map((tensor, i) => ({
-        label: tensor.label ?? tensor.op,
+        label: tensor.node.label ?? tensor.node.op,
         shape: tensor.shape,
         values: readFloats(only(results.slice(i))),
       }))
@@ -240,14 +242,16 @@ export class Engine {
     if (output === 'none') return { effects: [hidden] }
     if (output === 'hidden') return { reads: [hidden] }
     if (output === 'all-logits') return { reads: [this.model.logits(hidden)] }
-    const logits = this.model.logits(count === 1 ? hidden : hidden.gather(inputs.last)) // [1, vocabulary]
+    const logits = this.model.logits(count === 1 ? hidden : hidden.embedding(inputs.last)) // [1, vocabulary]
     if (output === 'logits') return { reads: [logits] }
-    const best = typeof output === 'object' ? logits.topk(output.topK) : undefined
+    const best = typeof output === 'object' ? logits.candidates(output.topK) : undefined
     if (best !== undefined && !choosesOnDevice(output)) return { reads: [best] }
     const token = best?.draw(inputs.rule, inputs.positions) ?? logits.argmax()
-    const reads = [token, best ?? logits.reshape(this.model.vocabulary, 1).gather(token)]
+    const reads = [token, best ?? logits.reshape(this.model.vocabulary, 1).embedding(token)]
     // After a single token the plan prepares its own next run.
-    return count === 1 ? { reads, effects: [inputs.positions.advance(1)], assigns: [[inputs.tokens, token]] } : { reads }
+    return count === 1
+      ? { reads, effects: [assignment(inputs.positions, inputs.positions.add(1)), assignment(inputs.tokens, token)] }
+      : { reads }
   }
 
   #inputs(count: number): Inputs {
@@ -255,10 +259,10 @@ export class Engine {
     const buffers = { tokens: alloc(count), positions: alloc(count), last: alloc(1), rule: alloc(DRAW_RULE.words) }
     this.device.write(buffers.last, 0, new Uint8Array(Uint32Array.of(count - 1).buffer))
     return {
-      tokens: Tensor.integers(buffers.tokens, [count], 'tokens'),
-      positions: Tensor.integers(buffers.positions, [count], 'positions'),
-      last: Tensor.integers(buffers.last, [1], 'last'),
-      rule: Tensor.integers(buffers.rule, [DRAW_RULE.words], 'rule'),
+      tokens: Tensor.over(buffers.tokens, [count], 'u32', 'tokens'),
+      positions: Tensor.over(buffers.positions, [count], 'u32', 'positions'),
+      last: Tensor.over(buffers.last, [1], 'u32', 'last'),
+      rule: Tensor.over(buffers.rule, [DRAW_RULE.words], 'u32', 'rule'),
       buffers,
     }
   }
@@ -302,7 +306,7 @@ export class Engine {
     const alloc = (label: string): Tensor => {
       const buffer = this.device.alloc(cacheBytes(cacheType, heads * capacity * dim))
       this.#owned.push(buffer)
-      return Tensor.cache(buffer, [heads, capacity, dim], cacheType, label)
+      return Tensor.cache(new Storage('cache', buffer), [heads, capacity, dim], cacheType, label)
     }
     try {
       return Array.from({ length: layers }, (_, i) => ({ keys: alloc(`keys ${i}`), values: alloc(`values ${i}`) }))
@@ -348,16 +352,7 @@ function readFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer)
 }
 
-/** The tensors with labels below a node, operands first. */
+/** The tensors with labels below one, operands first. */
 function labelled(root: Tensor): Tensor[] {
-  const found: Tensor[] = []
-  const seen = new Set<Tensor>()
-  const visit = (tensor: Tensor): void => {
-    if (seen.has(tensor)) return
-    seen.add(tensor)
-    tensor.src.forEach(visit)
-    if (tensor.op !== 'leaf' && tensor.label !== undefined) found.push(tensor)
-  }
-  visit(root)
-  return found
+  return operandsFirst([root.node]).flatMap((node) => (node.op !== 'leaf' && node.label !== undefined ? [new Tensor(node)] : []))
 }

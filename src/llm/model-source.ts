@@ -3,7 +3,6 @@
 // the tensor. Makes no tensors itself: whoever builds a model says how.
 
 import { IngotError } from '../base/error.ts'
-import { packedOf } from '../kernel/linear/repack.ts'
 import type { ModelSource, Range, WeightShape } from '../nn/source.ts'
 import { FORMATS } from '../quant/index.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -18,8 +17,6 @@ export interface WeightSlice {
   readonly from: number
   /** as the model sees it: [length] or [rows, columns] */
   readonly shape: WeightShape
-  /** loaded in the layout that CPU kernels multiply fastest, not as in the file */
-  readonly packed: boolean
 }
 
 /** Makes the tensors that a model is built from. */
@@ -30,8 +27,6 @@ export interface TensorFactory {
 
 export interface SourceOptions {
   readonly contextLength: number
-  /** whether the device multiplies packed weights */
-  readonly packs: boolean
   /** see `readRopeFactors` */
   readonly ropeFactors: ReadonlyMap<string, Float32Array>
 }
@@ -40,7 +35,7 @@ const MOST_COUNT = 2 ** 31 - 1
 /** Half the largest head (nn/size.ts). */
 const MOST_FACTORS = 2 ** 13
 
-export function createSource(gguf: Gguf, { contextLength, packs, ropeFactors }: SourceOptions, factory: TensorFactory): ModelSource {
+export function createSource(gguf: Gguf, { contextLength, ropeFactors }: SourceOptions, factory: TensorFactory): ModelSource {
   const architecture = metaString(gguf, 'general.architecture')
   const key = (name: string): string => `${architecture}.${name}`
   const bad = (what: string, got: unknown, wanted?: unknown): IngotError => badFile(architecture, what, got, wanted)
@@ -50,10 +45,7 @@ export function createSource(gguf: Gguf, { contextLength, packs, ropeFactors }: 
     return tensor
   }
   const checked = (name: string, shape: WeightShape): GgufTensor => checkTensor(architecture, need(name), shape)
-  const weight = (name: string, shape: WeightShape): Tensor => {
-    const tensor = checked(name, shape)
-    return factory.weight({ tensor, from: 0, shape, packed: packs && isPackable(tensor, shape) })
-  }
+  const weight = (name: string, shape: WeightShape): Tensor => factory.weight({ tensor: checked(name, shape), from: 0, shape })
   return {
     architecture,
     contextLength,
@@ -63,14 +55,12 @@ export function createSource(gguf: Gguf, { contextLength, packs, ropeFactors }: 
     text: (name, fallback) => metaString(gguf, key(name), fallback),
     has: (name) => gguf.tensors.has(name),
     height: (name) => need(name).dims[1] ?? 1,
-    embedding: (name, shape) => factory.weight({ tensor: checked(name, shape), from: 0, shape, packed: false }),
     weight,
     find: (name, shape) => (gguf.tensors.has(name) ? weight(name, shape) : undefined),
     rows: (name, shape, from, count) => {
       const tensor = checked(name, shape)
       if (from + count > shape[0]) throw bad(`${name} has too few rows`, shape[0], from + count)
-      const part = [count, shape[1]] as const
-      return factory.weight({ tensor, from, shape: part, packed: packs && isPackable(tensor, part) })
+      return factory.weight({ tensor, from, shape: [count, shape[1]] })
     },
     values: (name, length) => {
       const tensor = gguf.tensors.get(name)
@@ -81,7 +71,7 @@ export function createSource(gguf: Gguf, { contextLength, packs, ropeFactors }: 
       if (odd !== undefined) throw bad(`${name} holds a number that cannot divide`, odd, 'finite numbers other than 0')
       return values
     },
-    constant: factory.constant,
+    constant: (label, values) => factory.constant(label, values),
   }
 }
 
@@ -126,11 +116,6 @@ function checkTensor(op: string, tensor: GgufTensor, shape: WeightShape): GgufTe
     got: type,
     wanted: shape.length === 1 ? 'f32' : FORMATS.map((format) => format.name).join(', '),
   })
-}
-
-function isPackable({ type }: GgufTensor, shape: WeightShape): boolean {
-  const columns = shape[1]
-  return columns !== undefined && packedOf(type, columns) !== undefined
 }
 
 function badFile(op: string, what: string, got: unknown, wanted: unknown): IngotError {

@@ -1,11 +1,11 @@
 // Writes a model in another weight format, tensor by tensor and in pieces of rows, so that it needs little memory. Norms, biases and
 // other small tensors become f32; what is no weight at all is copied. Knows nothing of terminals.
 
+import { decodeElements } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
 import { open } from '../device/open/open.ts'
 import { runFamily } from '../device/open/run-family.ts'
-import { HALVES } from '../base/half-table.ts'
 import { dequantize } from '../kernel/linear/dequantize.ts'
 import { FORMATS, formatOf } from '../quant/index.ts'
 import { GGML_TYPES, type GgmlType, tensorBytes } from '../quant/type.ts'
@@ -13,7 +13,8 @@ import { QUANTIZATION_VERSION, fileTypeOf } from '../weights/gguf/file-type.ts'
 import type { Gguf } from '../weights/gguf/gguf.ts'
 import type { GgufTensor } from '../weights/gguf/header.ts'
 import type { MetaValue } from '../weights/gguf/meta.ts'
-import { type ByteSink, type WriteOptions, writeGguf } from '../weights/gguf/write.ts'
+import { type WriteOptions, writeGguf } from '../weights/gguf/write.ts'
+import type { ByteSink } from '../weights/sink.ts'
 
 export interface QuantizeOptions extends WriteOptions {
   readonly type: GgmlType
@@ -131,14 +132,8 @@ async function* convert(tensor: GgufTensor, type: GgmlType, device: () => Promis
 
 /** Formats of single elements are read here; blocks by the kernel that gives their meaning everywhere. */
 async function decode(type: GgmlType, bytes: Uint8Array, elements: number, device: () => Promise<Device>): Promise<Float32Array> {
-  const own = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice()
-  if (type === 'f32') return new Float32Array(own.buffer, own.byteOffset, elements)
-  if (type === 'f16' || type === 'bf16') {
-    const words = new Uint16Array(own.buffer, own.byteOffset, elements)
-    if (type === 'f16') return Float32Array.from(words, (half) => HALVES[half] ?? NaN)
-    return new Float32Array(Uint32Array.from(words, (half) => half << 16).buffer)
-  }
-  const { y } = await runFamily(await device(), dequantize, { format: type, elements }, { w: own })
+  if (type === 'f32' || type === 'f16' || type === 'bf16') return decodeElements(type, bytes, elements)
+  const { y } = await runFamily(await device(), dequantize, { format: type, elements }, { w: bytes })
   if (!(y instanceof Float32Array)) throw new IngotError('wrong-result', 'no floats came back', { op: 'quantize', got: type })
   return y
 }

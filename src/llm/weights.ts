@@ -1,13 +1,15 @@
-// The weights of a model on a device. A model is built twice: once against a source that only notes which tensors it asks for, then,
-// when those are loaded, against the real ones. So nothing is loaded that the model does not use, and progress is known.
+// The weights of a model on a device. The model is built first, of tensors whose memory is not there yet; how its graph reads each of them
+// says what to load, and in which layout. So nothing is loaded that the model does not use, and progress is known.
 
-import { IngotError } from '../base/error.ts'
 import type { BufferHandle, ByteRange, Command, Device } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import { boundBuffers } from '../kernel/family.ts'
-import { packedBytes, repack } from '../kernel/linear/repack.ts'
+import { packedBytes, packedOf, repack } from '../kernel/linear/repack.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
-import { GGML_TYPES, type GgmlType } from '../quant/type.ts'
+import { GGML_TYPES } from '../quant/type.ts'
+import { operandsFirst } from '../tensor/graph.ts'
+import { operandsOf } from '../tensor/node.ts'
+import { type Layout, Storage } from '../tensor/storage.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { Gguf } from '../weights/gguf/gguf.ts'
 import { type TensorFactory, type WeightSlice, createSource, readRopeFactors } from './model-source.ts'
@@ -25,15 +27,22 @@ export interface LoadedModel {
   free(): void
 }
 
-/** Stands for memory in a model that is built to see what it asks for: no device gives out this handle. */
-const NO_BUFFER = 0 as BufferHandle
-
 export interface LoadModelOptions {
   readonly contextLength: number
   /** devices may map the file instead of reading it (default true) */
   readonly mmap?: boolean
   readonly onProgress?: (progress: LoadProgress) => void
   readonly signal?: AbortSignal
+}
+
+/** A weight that a model asked for, and where its bytes go. */
+interface Weight {
+  readonly slice: WeightSlice
+  readonly storage: Storage
+}
+interface Constant {
+  readonly values: Float32Array
+  readonly storage: Storage
 }
 
 export async function loadModel(
@@ -43,76 +52,121 @@ export async function loadModel(
   { contextLength, mmap = true, onProgress, signal }: LoadModelOptions,
 ): Promise<LoadedModel> {
   const ropeFactors = await readRopeFactors(gguf)
-  const packs = device.caps.lanes === 1 && device.caps.dot
-  const build = (factory: TensorFactory): LanguageModel =>
-    architecture.build(createSource(gguf, { contextLength, packs, ropeFactors }, factory))
-  const slices = collectSlices(build)
-  const total = [...slices.values()].reduce((sum, slice) => sum + bytesOf(slice), 0)
-  const handles = new Map<string, BufferHandle>()
+  const asked = new Asked()
+  const model = architecture.build(createSource(gguf, { contextLength, ropeFactors }, asked))
+  const layouts = chooseLayouts(model, asked.weights, device)
+  const wanted = asked.weights.filter(({ storage }) => layouts.has(storage))
+  const total = wanted.reduce((sum, { slice }) => sum + bytesOf(slice), 0)
   const owned: BufferHandle[] = []
+  const free = (): void => {
+    for (const handle of owned.splice(0)) device.free(handle)
+  }
   let loaded = 0
   try {
-    for (const [key, slice] of slices) {
+    for (const { slice, storage } of wanted) {
       signal?.throwIfAborted()
-      const handle = await loadWeight(device, slice, mmap)
-      owned.push(handle)
-      handles.set(key, handle)
+      for (const [layout, buffer] of await loadWeight(device, slice, layouts.get(storage) ?? new Set(), mmap)) {
+        owned.push(buffer)
+        storage.put(layout, { buffer, offset: 0 })
+      }
       loaded += bytesOf(slice)
       onProgress?.({ loaded, total })
     }
-    const model = build(loadedTensors(device, handles, owned))
-    const free = (): void => {
-      for (const handle of owned.splice(0)) device.free(handle)
+    for (const { values, storage } of asked.constants) {
+      const buffer = device.alloc(values.byteLength)
+      owned.push(buffer)
+      device.write(buffer, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
+      storage.put('plain', { buffer, offset: 0 })
     }
     return { model, weightBytes: total, free }
   } catch (error) {
-    for (const handle of owned) device.free(handle)
+    free()
     throw error
   }
 }
 
-/** The weights that a model asks for, each once. */
-function collectSlices(build: (factory: TensorFactory) => LanguageModel): Map<string, WeightSlice> {
-  const slices = new Map<string, WeightSlice>()
-  build({
-    weight: (slice) => {
-      slices.set(keyOf(slice), slice)
-      return leafFor(slice, NO_BUFFER)
-    },
-    constant: (label, values) => Tensor.leaf(NO_BUFFER, [values.length], 'f32', { label }),
-  })
-  return slices
-}
+/** Makes tensors without memory, and remembers what each is. The same weight is one tensor's memory, however often it is asked for. */
+class Asked implements TensorFactory {
+  readonly constants: Constant[] = []
+  readonly #weights = new Map<string, Weight>()
 
-/** Tensors over the loaded weights; constants are brought to the device, and added to `owned`. */
-function loadedTensors(device: Device, handles: ReadonlyMap<string, BufferHandle>, owned: BufferHandle[]): TensorFactory {
-  return {
-    weight: (slice) => {
-      const handle = handles.get(keyOf(slice))
-      if (handle === undefined)
-        throw new IngotError('bad-argument', 'a model must ask for the same weights each time it is built', {
-          op: 'load',
-          got: keyOf(slice),
-        })
-      return leafFor(slice, handle)
-    },
-    constant: (label, values) => {
-      const handle = device.alloc(values.byteLength)
-      owned.push(handle)
-      device.write(handle, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
-      return Tensor.leaf(handle, [values.length], 'f32', { label })
-    },
+  get weights(): readonly Weight[] {
+    return [...this.#weights.values()]
+  }
+
+  weight(slice: WeightSlice): Tensor {
+    const { tensor, from, shape } = slice
+    const key = `${tensor.name} ${from} ${shape.join('x')}`
+    const weight = this.#weights.get(key) ?? { slice, storage: new Storage() }
+    this.#weights.set(key, weight)
+    const isWhole = shape.reduce((product: number, size) => product * size, 1) === tensor.elements
+    return Tensor.leaf(weight.storage, shape, tensor.type, isWhole ? tensor.name : `${tensor.name}[${from}..]`)
+  }
+
+  constant(label: string, values: Float32Array): Tensor {
+    const storage = new Storage()
+    this.constants.push({ values, storage })
+    return Tensor.leaf(storage, [values.length], 'f32', label)
   }
 }
 
-/** The weight as the model will read it; a packed one is made on the device from the file's, which is then freed. */
-async function loadWeight(device: Device, slice: WeightSlice, mmap: boolean): Promise<BufferHandle> {
-  const source = await device.load(rangeOf(slice, mmap))
-  if (!slice.packed) return source
-  const params = { format: slice.tensor.type, m: rowsOf(slice), k: columnsOf(slice) }
-  let target: BufferHandle | undefined
+/** The layouts that a model's graph reads each weight in; a weight that it does not read has none. */
+function chooseLayouts(model: LanguageModel, weights: readonly Weight[], { caps }: Device): ReadonlyMap<Storage, ReadonlySet<Layout>> {
+  const packs = caps.lanes === 1 && caps.dot
+  const packable = new Set(
+    weights.filter(({ slice: { tensor, shape } }) => packs && isPackable(tensor.type, shape)).map(({ storage }) => storage),
+  )
+  const layouts = new Map<Storage, Set<Layout>>()
+  for (const node of operandsFirst([traceStep(model).node])) {
+    operandsOf(node).forEach((operand, i) => {
+      if (operand.op !== 'leaf') return
+      const { storage } = operand.attrs
+      const isFactor = node.op === 'linear' && i === 1
+      layouts.set(storage, (layouts.get(storage) ?? new Set<Layout>()).add(isFactor && packable.has(storage) ? 'packed' : 'plain'))
+    })
+  }
+  return layouts
+}
+
+function isPackable(type: WeightSlice['tensor']['type'], [, columns]: WeightSlice['shape']): boolean {
+  return columns !== undefined && packedOf(type, columns) !== undefined
+}
+
+/** The graph of one token, of tensors without memory. */
+function traceStep(model: LanguageModel): Tensor {
+  const input = (): Tensor => Tensor.leaf(new Storage(), [1], 'u32')
+  const { layers, heads, dim } = model.cache
+  const cache = (): Tensor => Tensor.cache(new Storage(), [heads, 1, dim], 'f32')
+  const step = { tokens: input(), positions: input(), cache: Array.from({ length: layers }, () => ({ keys: cache(), values: cache() })) }
+  return model.logits(model.forward(step))
+}
+
+/** The buffers of a weight, by layout. What is packed is made on the device from what the file has. */
+async function loadWeight(
+  device: Device,
+  slice: WeightSlice,
+  layouts: ReadonlySet<Layout>,
+  mmap: boolean,
+): Promise<Map<Layout, BufferHandle>> {
+  const plain = await device.load(rangeOf(slice, mmap))
+  const buffers = new Map<Layout, BufferHandle>([['plain', plain]])
   try {
-    target = device.alloc(packedBytes(params))
+    if (layouts.has('packed')) buffers.set('packed', await pack(device, slice, plain))
+  } catch (error) {
+    device.free(plain)
+    throw error
+  }
+  if (!layouts.has('plain')) {
+    buffers.delete('plain')
+    device.free(plain)
+  }
+  return buffers
+}
+
+async function pack(device: Device, slice: WeightSlice, source: BufferHandle): Promise<BufferHandle> {
+  const params = { format: slice.tensor.type, m: rowsOf(slice), k: columnsOf(slice) }
+  const target = device.alloc(packedBytes(params))
+  try {
     const buffers: Readonly<Record<string, BufferHandle>> = { w: source, y: target }
     const commands = await Promise.all(
       repack.work(device.caps, params).launches.map(async (launch): Promise<Command> => ({
@@ -126,10 +180,8 @@ async function loadWeight(device: Device, slice: WeightSlice, mmap: boolean): Pr
     await device.submit(commands)
     return target
   } catch (error) {
-    if (target !== undefined) device.free(target)
+    device.free(target)
     throw error
-  } finally {
-    device.free(source)
   }
 }
 
@@ -148,16 +200,6 @@ function rowBytes(slice: WeightSlice): number {
 
 function bytesOf(slice: WeightSlice): number {
   return rowsOf(slice) * rowBytes(slice)
-}
-
-function keyOf({ tensor, from, shape, packed }: WeightSlice): string {
-  return `${tensor.name} ${from} ${shape.join('x')} ${packed}`
-}
-
-function leafFor({ tensor, from, shape, packed }: WeightSlice, buffer: BufferHandle): Tensor {
-  const whole = shape.reduce((product: number, size) => product * size, 1) === tensor.elements
-  const label = whole ? tensor.name : `${tensor.name}[${from}..]`
-  return Tensor.leaf(buffer, shape, tensor.type satisfies GgmlType, { label, layout: packed ? 'packed' : 'file' })
 }
 
 /** Without a path, a device cannot but read. */

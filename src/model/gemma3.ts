@@ -46,9 +46,9 @@ export const gemma3: Architecture = {
     const localRope: Rope = makeRope(source, 'local rope', { style: 'half', dims, base: readBase(source, 'rope.freq_base_swa', 10000) })
 
     const embeddingScale = source.constant('embedding scale', Float32Array.of(Math.sqrt(width)))
-    const embedding = source.embedding('token_embd.weight', [vocabulary, width])
+    const embedding = source.weight('token_embd.weight', [vocabulary, width])
     const norm = source.weight('output_norm.weight', [width])
-    const output = source.find('output.weight', [vocabulary, width]) ?? source.weight('token_embd.weight', [vocabulary, width])
+    const output = source.find('output.weight', [vocabulary, width]) ?? embedding
     const layers = Array.from({ length: sizes.layers }, (_, i): Layer => ({
       attnNorm: source.weight(`blk.${i}.attn_norm.weight`, [width]),
       q: readLinear(source, `blk.${i}.attn_q`, [heads * dim, width]),
@@ -68,7 +68,7 @@ export const gemma3: Architecture = {
       width,
       cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
-        let x = embedding.gather(tokens).mul(embeddingScale).named('embedding') // [n, width]
+        let x = embedding.embedding(tokens).mul(embeddingScale).named('embedding') // [n, width]
         layers.forEach((layer, i) => {
           const rope = isLocal(i) ? localRope : globalRope
           const h = x.rmsNorm(layer.attnNorm, eps)

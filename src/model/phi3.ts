@@ -45,9 +45,9 @@ export const phi3: Architecture = {
       bias: undefined,
     })
 
-    const embedding = source.embedding('token_embd.weight', [vocabulary, width])
+    const embedding = source.weight('token_embd.weight', [vocabulary, width])
     const norm = source.weight('output_norm.weight', [width])
-    const output = source.find('output.weight', [vocabulary, width]) ?? source.weight('token_embd.weight', [vocabulary, width])
+    const output = source.find('output.weight', [vocabulary, width]) ?? embedding
     const layers = Array.from({ length: sizes.layers }, (_, i): Layer => {
       const [qkv, up] = [`blk.${i}.attn_qkv`, `blk.${i}.ffn_up`]
       const fused = source.has(`${qkv}.weight`)
@@ -72,7 +72,7 @@ export const phi3: Architecture = {
       width,
       cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
-        let x = embedding.gather(tokens).named('embedding') // [n, width]
+        let x = embedding.embedding(tokens).named('embedding') // [n, width]
         layers.forEach((layer, i) => {
           const h = x.rmsNorm(layer.attnNorm, eps)
           const q = applyRope(rope, applyLinear(layer.q, h), positions, heads) // [n, heads * dim]

@@ -39,9 +39,9 @@ export const qwen3: Architecture = {
       ...readScaling(source),
     })
 
-    const embedding = source.embedding('token_embd.weight', [vocabulary, width])
+    const embedding = source.weight('token_embd.weight', [vocabulary, width])
     const norm = source.weight('output_norm.weight', [width])
-    const output = source.find('output.weight', [vocabulary, width]) ?? source.weight('token_embd.weight', [vocabulary, width])
+    const output = source.find('output.weight', [vocabulary, width]) ?? embedding
     const layers = Array.from({ length: sizes.layers }, (_, i): Layer => ({
       attnNorm: source.weight(`blk.${i}.attn_norm.weight`, [width]),
       q: readLinear(source, `blk.${i}.attn_q`, [heads * dim, width]),
@@ -59,7 +59,7 @@ export const qwen3: Architecture = {
       width,
       cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
-        let x = embedding.gather(tokens).named('embedding') // [n, width]
+        let x = embedding.embedding(tokens).named('embedding') // [n, width]
         layers.forEach((layer, i) => {
           const h = x.rmsNorm(layer.attnNorm, eps)
           const q = applyRope(rope, normHeads(applyLinear(layer.q, h), layer.qNorm, heads, eps), positions, heads) // [n, heads * dim]

@@ -16,7 +16,7 @@ export interface AttentionOptions {
 export function attend(q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, positions: Tensor, options: AttentionOptions): Tensor {
   const keys = cache.keys.cacheWrite(k, positions)
   const values = cache.values.cacheWrite(v, positions)
-  return q.attention(keys, values, positions, {
+  return q.cachedAttention(keys, values, positions, {
     heads: options.heads,
     scale: options.scale,
     window: options.window ?? 0,

@@ -1,7 +1,7 @@
 // Frequencies for rotary positions: angle per position of each pair of dimensions, with the scalings that model files ask for.
 // Computed once, in doubles, on the host; the kernel multiplies by the position.
 
-import type { RopeAttrs } from '../tensor/op.ts'
+import type { RopeAttrs } from '../tensor/node.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import type { ModelSource } from './source.ts'
 

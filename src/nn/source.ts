@@ -30,8 +30,6 @@ export interface ModelSource {
   has(name: string): boolean
   /** How many rows a matrix has, for sizes that no setting states: the vocabulary. */
   height(name: string): number
-  /** The embedding of tokens: a weight whose rows are looked up, never multiplied. */
-  embedding(name: string, shape: MatrixShape): Tensor
   /** The weight of this name and shape: [length] of a norm, [rows, columns] of a linear layer. Its absence is an error. */
   weight(name: string, shape: WeightShape): Tensor
   /** The weight, or undefined where the file has none. */

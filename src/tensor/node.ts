@@ -1,47 +1,242 @@
-// The lazy graph: a tensor node says which operation gives it, from which nodes. Nothing is computed until a plan is built.
-// Plain data; shapes are row-major, the last axis contiguous.
+// The lazy graph as data: a node says which operation gives it, from which nodes. Nothing is computed until a plan is built. What an
+// operation is told and how many operands it has are listed here; what it means is its record in op/.
+//
+// TypeScript knows the operands and attributes of a node once its operation is known: `if (node.op === 'map') node.attrs.expr`.
+// Shapes are row-major, the last axis contiguous.
 
-import type { BufferHandle } from '../device/device.ts'
+import { ELEMENT_BYTES, type ElementType, isElementType } from '../base/element.ts'
 import { type CacheType, cacheBytes } from '../kernel/attention/cache-type.ts'
-import type { GgmlType } from '../quant/type.ts'
+import type { RopeStyle } from '../kernel/attention/rope.ts'
+import type { Added } from '../kernel/linear/packed-linear.ts'
+import type { Quantize8Source } from '../kernel/linear/quantize8.ts'
+import type { MapExpr, MapInput } from '../kernel/map/map.ts'
+import type { ReduceKind } from '../kernel/reduce/reduce.ts'
+import type { Scaled } from '../quant/packed/packed.ts'
+import { type GgmlType, tensorBytes } from '../quant/type.ts'
+import type { Layout, Storage } from './storage.ts'
 
-/** Types of computed tensors. Weights may have any format; they are leaves. */
-export const ELEMENT_TYPES = ['f32', 'f16', 'u32'] as const
-export type ElementType = (typeof ELEMENT_TYPES)[number]
-/** Caches may be held in bytes as well, which only cacheWrite and attention understand. */
-export type StoredType = ElementType | CacheType
+export type { ElementType }
+/** Elements, or the blocks of a weight format; those are leaves only. */
+export type TensorType = ElementType | GgmlType
 
-export interface TensorNode {
-  readonly op: string
-  readonly shape: readonly number[]
-  readonly type: StoredType
-  readonly src: readonly TensorNode[]
-  readonly attrs: object
-  /** for people: shown by `ingot compare` and in errors */
-  label?: string
-}
-
-/** A leaf whose bytes lie in a buffer that outlives the plan: weights, caches, inputs. */
 export interface LeafAttrs {
-  readonly buffer: BufferHandle
-  /** byte offset in the buffer; a multiple of the device's alignment */
-  readonly offset: number
-  readonly format: GgmlType
-  /**
-   * packed: rows side by side for int8 dot products (quant/packed/packed.ts); only linear layers can use it.
-   * cache: as attention has it (kernel/attention/cache-type.ts)
-   */
-  readonly layout: 'file' | 'packed' | 'cache'
+  readonly storage: Storage
+  readonly layout: Layout
+}
+export interface MapAttrs {
+  readonly expr: MapExpr
+  readonly type: ElementType
+  /** what the expression reads, where that is not its operands, broadcast: views of their memory, and counted numbers (rewrite/view.ts) */
+  readonly inputs?: readonly MapInput[]
+  /** the input whose memory the result takes: it has the shape and type of the result (schedule.ts) */
+  readonly inPlace?: number
+}
+export interface SliceAttrs {
+  readonly starts: readonly number[]
+  readonly sizes: readonly number[]
+  /** below 0: backwards */
+  readonly steps: readonly number[]
+}
+export interface PlaceAttrs {
+  readonly shape: readonly number[]
+  readonly starts: readonly number[]
+  /** from 1 on */
+  readonly steps: readonly number[]
+  readonly value: number
+}
+export interface ScanAttrs {
+  readonly kind: 'sum' | 'prod'
+  readonly axis: number
+  /** without the element itself */
+  readonly exclusive: boolean
+  /** from the end */
+  readonly reversed: boolean
+}
+/** Windows that slide over the last axes, with an entry in each list for every one of them. */
+export interface WindowAttrs {
+  readonly kernel: readonly number[]
+  readonly strides: readonly number[]
+  readonly dilations: readonly number[]
+  readonly padding: readonly (readonly [before: number, after: number])[]
+  /** how many windows there are */
+  readonly out: readonly number[]
+}
+export interface RandomAttrs {
+  readonly kind: 'bits' | 'uniform' | 'normal'
+  readonly shape: readonly number[]
+  /** two words; what an operand says instead */
+  readonly key: readonly [number, number]
+}
+export interface ReduceAttrs {
+  readonly kind: ReduceKind
+  readonly axes: readonly number[]
+  readonly keep: boolean
+  /** an expression of the operands that is reduced instead of the first one, and its shape and type (rewrite/reduce.ts) */
+  readonly source?: { readonly expr: MapExpr; readonly shape: readonly number[]; readonly type: ElementType }
+  /** what that reads, as for a map */
+  readonly inputs?: readonly MapInput[]
+}
+export interface NormAttrs {
+  readonly kind: 'rms' | 'layer'
+  readonly eps: number
+  readonly weight: boolean
+  readonly bias: boolean
+}
+export interface RopeAttrs {
+  readonly style: RopeStyle
+  readonly heads: number
+  readonly dims: number
+  readonly magnitude: number
+}
+export interface AttentionAttrs {
+  readonly heads: number
+  readonly scale: number
+  /** a row sees only this many of the latest positions; 0: all */
+  readonly window: number
+  /** scores become cap * tanh(score / cap); 0: none */
+  readonly softcap: number
+}
+export interface Quantize8Attrs {
+  readonly k: number
+  readonly scaled: Scaled
+  readonly source: Quantize8Source
+}
+export interface PackedLinearAttrs {
+  /** of what was quantised */
+  readonly shape: readonly number[]
+  readonly added: Added
+}
+type Nothing = Readonly<Record<string, never>>
+
+/** Operands and attributes of every operation. */
+export interface Operations {
+  /** bytes that lie in a buffer and outlive the plan: weights, caches, inputs */
+  leaf: { operands: []; attrs: LeafAttrs }
+  /** the same elements in another shape */
+  reshape: { operands: [x: TensorNode]; attrs: { readonly shape: readonly number[] } }
+  /** axis i is axis `axes[i]` of the operand */
+  permute: { operands: [x: TensorNode]; attrs: { readonly axes: readonly number[] } }
+  /** repeated along axes of size 1, and along new ones in front */
+  expand: { operands: [x: TensorNode]; attrs: { readonly shape: readonly number[] } }
+  slice: { operands: [x: TensorNode]; attrs: SliceAttrs }
+  /** a tensor of one number, with the operand in part of it: what `slice` with the same starts and steps would take out */
+  place: { operands: [x: TensorNode]; attrs: PlaceAttrs }
+  concat: { operands: TensorNode[]; attrs: { readonly axis: number } }
+  /** the index of every element along an axis, as u32 */
+  iota: { operands: []; attrs: { readonly shape: readonly number[]; readonly axis: number } }
+  map: { operands: TensorNode[]; attrs: MapAttrs }
+  reduce: { operands: [x: TensorNode, ...more: TensorNode[]]; attrs: ReduceAttrs }
+  scan: { operands: [x: TensorNode]; attrs: ScanAttrs }
+  matmul: { operands: [a: TensorNode, b: TensorNode]; attrs: { readonly transposeA: boolean; readonly transposeB: boolean } }
+  gather: { operands: [x: TensorNode, ids: TensorNode]; attrs: { readonly axis: number } }
+  gatherElements: { operands: [x: TensorNode, ids: TensorNode]; attrs: { readonly axis: number } }
+  scatter: {
+    operands: [x: TensorNode, ids: TensorNode, values: TensorNode]
+    attrs: { readonly axis: number; readonly kind: 'set' | 'add'; readonly ids: 'rows' | 'along' }
+  }
+  /** the indices that sort the last axis */
+  argsort: { operands: [x: TensorNode]; attrs: { readonly descending: boolean } }
+  unfold: { operands: [x: TensorNode]; attrs: WindowAttrs & { readonly value: number } }
+  fold: { operands: [x: TensorNode]; attrs: WindowAttrs & { readonly in: readonly number[] } }
+  convolve: { operands: [x: TensorNode, weights: TensorNode, ...bias: TensorNode[]]; attrs: WindowAttrs & { readonly groups: number } }
+  pool: {
+    operands: [x: TensorNode]
+    attrs: WindowAttrs & { readonly kind: 'max' | 'average' | 'l2' | 'argmax'; readonly includePad: boolean }
+  }
+  /** numbers from a counter and a key, which is an operand or an attribute */
+  random: { operands: TensorNode[]; attrs: RandomAttrs }
+  norm: { operands: [x: TensorNode, ...scales: TensorNode[]]; attrs: NormAttrs }
+  softmax: { operands: [x: TensorNode]; attrs: { readonly log: boolean } }
+  linear: { operands: [x: TensorNode, weight: TensorNode, ...bias: TensorNode[]]; attrs: Nothing }
+  dequantize: { operands: [weight: TensorNode]; attrs: Nothing }
+  embedding: { operands: [table: TensorNode, ids: TensorNode]; attrs: Nothing }
+  rope: { operands: [x: TensorNode, positions: TensorNode, freqs: TensorNode]; attrs: RopeAttrs }
+  cacheWrite: { operands: [cache: TensorNode, x: TensorNode, positions: TensorNode]; attrs: { readonly heads: number } }
+  attention: {
+    operands: [q: TensorNode, keys: TensorNode, values: TensorNode, positions: TensorNode]
+    attrs: AttentionAttrs
+  }
+  topk: { operands: [x: TensorNode]; attrs: { readonly k: number } }
+  draw: { operands: [candidates: TensorNode, rule: TensorNode, positions: TensorNode]; attrs: Nothing }
+  /** the same value, whose changes count for nothing */
+  stopGradient: { operands: [x: TensorNode]; attrs: Nothing }
+  /** the first operand, which differentiation computes again from the others instead of keeping what lies between */
+  checkpoint: { operands: [result: TensorNode, ...inputs: TensorNode[]]; attrs: Nothing }
+  /** the target's memory with the value in it; what else reads the target sees what was there before */
+  assign: { operands: [target: TensorNode, value: TensorNode]; attrs: Nothing }
+
+  // made by rewrites only
+  /** a value in memory of its own */
+  copy: { operands: [x: TensorNode]; attrs: Nothing }
+  quantize8: { operands: TensorNode[]; attrs: Quantize8Attrs }
+  packedLinear: { operands: [x: TensorNode, weight: TensorNode, ...added: TensorNode[]]; attrs: PackedLinearAttrs }
 }
 
-export function leafOf(node: TensorNode): LeafAttrs | undefined {
-  return node.op === 'leaf' ? (node.attrs as LeafAttrs) : undefined
+export type OpName = keyof Operations
+export type OperandsOf<O extends OpName> = Readonly<Operations[O]['operands']>
+export type AttrsOf<O extends OpName> = Operations[O]['attrs']
+
+/** Somebody who holds a node, and may ask for its value. */
+export interface Handle {
+  /** false once it was disposed of */
+  readonly isWanted: boolean
+  /** The value was computed into this memory. */
+  settle(storage: Storage): void
+}
+
+/** What a node gives. */
+export interface Typed {
+  readonly shape: readonly number[]
+  readonly dtype: TensorType
+}
+
+/** A node of operation `O`, where `O` may be a type parameter. */
+export interface NodeOf<O extends OpName> extends Typed {
+  readonly op: O
+  readonly src: OperandsOf<O>
+  readonly attrs: AttrsOf<O>
+  /** for people: shown by `ingot compare` and in errors; decides nothing */
+  label?: string
+  /** who may ask for this value again (tensor.ts); a node that takes the place of another with the same value has its handle */
+  handle?: WeakRef<Handle>
+  /** nodes made by methods are numbered in order */
+  readonly serial?: number
+}
+export type TensorNode = { [O in OpName]: NodeOf<O> }[OpName]
+
+/**
+ * Makes a computed node a leaf, for everybody who has it: the one change that a node ever sees. What it was computed from can go.
+ */
+export function becomeLeaf(node: TensorNode, storage: Storage): void {
+  const leaf: Pick<NodeOf<'leaf'>, 'op' | 'src' | 'attrs'> = { op: 'leaf', src: [], attrs: { storage, layout: 'plain' } }
+  Object.assign(node, leaf)
+}
+
+/** A node with the value of another: it has its name and its handle. */
+export function inPlaceOf({ label, handle }: TensorNode, node: TensorNode): TensorNode {
+  return { ...anonymous(node), ...(label !== undefined && { label }), ...(handle && { handle }) }
+}
+
+/** The same node, of which nobody knows. */
+export function anonymous(node: TensorNode): TensorNode {
+  const copy = { ...node }
+  delete copy.label
+  delete copy.handle
+  return copy
+}
+
+/** The operands of a node, whatever it is. */
+export function operandsOf({ src }: TensorNode): readonly TensorNode[] {
+  return src
 }
 
 export function sizeOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1)
 }
 
+/** Bytes of what a node gives. */
 export function bytesOf(node: TensorNode): number {
-  return node.type === 'u32' ? 4 * sizeOf(node.shape) : cacheBytes(node.type, sizeOf(node.shape))
+  const { shape, dtype } = node
+  if (node.op === 'leaf' && node.attrs.layout === 'cache') return cacheBytes(dtype as CacheType, sizeOf(shape)) // checked when it was made
+  return isElementType(dtype) ? ELEMENT_BYTES[dtype] * sizeOf(shape) : tensorBytes(dtype, shape.toReversed())
 }

@@ -3,10 +3,12 @@
 
 import { IngotError } from '../base/error.ts'
 import { formatOf } from '../quant/index.ts'
-import { type StoredType, type TensorNode, leafOf, sizeOf } from './node.ts'
+import type { GgmlType } from '../quant/type.ts'
+import { type ElementType, isElementType } from '../base/element.ts'
+import { type TensorNode, type TensorType, sizeOf } from './node.ts'
 
 /** Kernels count elements in 32 bits. */
-const MOST_ELEMENTS = 2 ** 32 - 1
+export const MOST_ELEMENTS = 2 ** 32 - 1
 
 export function fail(op: string, what: string, got: unknown, wanted?: unknown, hint?: string): never {
   throw new IngotError('bad-argument', what, {
@@ -27,17 +29,27 @@ export function checkShape(op: string, shape: readonly number[]): void {
   if (sizeOf(shape) > MOST_ELEMENTS) fail(op, 'too many elements', shape, `at most ${MOST_ELEMENTS}`)
 }
 
-/** Operands by number, as many as the operation has. */
-export function checkCount(op: string, src: readonly TensorNode[], wanted: number): void {
-  if (src.length !== wanted) fail(op, 'wrong number of operands', src.length, wanted)
+/** Elements that a kernel reads one after the other: computed, or a leaf that holds just these. */
+export function checkType(op: string, name: string, node: TensorNode, ...types: readonly TensorType[]): void {
+  if (isPlain(node) && types.includes(node.dtype)) return
+  fail(op, `wrong type of ${name}`, `${show(node)} of ${node.dtype}`, types.join(' or '))
 }
 
-/** Elements that a kernel reads as what they are: computed, or a leaf that holds just these. */
-export function checkType(op: string, name: string, node: TensorNode, ...types: readonly StoredType[]): void {
-  const leaf = leafOf(node)
-  const plain = leaf === undefined || (leaf.layout !== 'packed' && leaf.format === (node.type === 'u32' ? 'i32' : node.type))
-  if (plain && types.includes(node.type)) return
-  fail(op, `wrong type of ${name}`, `${show(node)} of ${leaf?.format ?? node.type}`, types.join(' or '))
+/** The type of a tensor of single elements. */
+export function checkElements(op: string, name: string, node: TensorNode): ElementType {
+  const { dtype } = node
+  if (isElementType(dtype) && isPlain(node)) return dtype
+  return fail(
+    op,
+    `wrong type of ${name}`,
+    `${show(node)} of ${dtype}`,
+    'a tensor of single elements',
+    `.to('f32') gives the values of weights`,
+  )
+}
+
+function isPlain(node: TensorNode): boolean {
+  return node.op !== 'leaf' || node.attrs.layout === 'plain'
 }
 
 /** One size per axis; undefined: any. */
@@ -52,13 +64,14 @@ export function checkSize(op: string, name: string, node: TensorNode, wanted: nu
   if (sizeOf(node.shape) !== wanted) fail(op, `wrong size of ${name}`, show(node), `${wanted} elements`)
 }
 
-/** A matrix of any format that kernels can read, as the file has it; or one that was computed. */
-export function checkMatrix(op: string, name: string, node: TensorNode): void {
-  const leaf = leafOf(node)
-  if (leaf === undefined) checkType(op, name, node, 'f32', 'f16')
-  else if (leaf.layout !== 'file') fail(op, `${name} is packed`, show(node), 'the layout of the file')
-  else formatOf(leaf.format) // refuses those that no kernel reads
+/** The format of a matrix of any that kernels can read. */
+export function checkMatrix(op: string, name: string, node: TensorNode): GgmlType {
+  const { dtype } = node
+  if (!isPlain(node) || dtype === 'u32' || dtype === 'i32' || dtype === 'u8' || dtype === 'bool')
+    return fail(op, `wrong type of ${name}`, `${show(node)} of ${dtype}`, 'a weight')
+  formatOf(dtype) // refuses those that no kernel reads
   checkAxes(op, name, node, [undefined, undefined])
+  return dtype
 }
 
 export function checkWhole(op: string, name: string, value: number, least: number, most: number = MOST_ELEMENTS): void {

@@ -1,73 +1,100 @@
-// From a graph to an order of steps and a home for every result. Results share slots: a slot is a buffer of the plan's arena
-// that serves one tensor after another, as soon as the last reader of one is done. Slots are whole buffers, since WebGPU
-// does not let a dispatch read and write one buffer. Pure: decides sizes and sharing, allocates nothing.
+// A home for every result of ordered nodes. Results share slots: a slot is a buffer of the plan's arena that serves one tensor after
+// another, as soon as the last reader of one is done. Slots are whole buffers, since WebGPU does not let a dispatch read and write one
+// buffer. What is assigned to memory is computed right there where nothing else needs the old value any more. Pure: decides sizes and
+// sharing, allocates nothing.
 
-import { type LeafAttrs, type TensorNode, bytesOf, leafOf } from './node.ts'
-import { tensorOp } from './op.ts'
+import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
+import { hasKernels } from './op/index.ts'
+import { mapInPlace } from './op/map.ts'
+import { type Order, type Value, isAlias, overwritten, valueOf } from './order.ts'
+import type { Storage } from './storage.ts'
 
-/** Where a tensor's bytes are: in a slot of the arena, or in the buffer of a leaf. */
-export type Place = { readonly slot: number } | { readonly leaf: LeafAttrs }
+/** Where a tensor's bytes are: in a slot of the arena, or in the memory of a leaf. */
+export type Place = { readonly slot: number } | { readonly leaf: NodeOf<'leaf'> }
 
-export interface ScheduledNode {
+/** Something to do: run a node's kernels, or copy the bytes of one operand. */
+export interface Step {
+  /** whose result it is */
+  readonly result: TensorNode
+  /** what gives it: the node itself, or its form that works in place */
   readonly node: TensorNode
-  /** slots of the step's scratch buffers, by name */
-  readonly scratch: Readonly<Record<string, number>>
 }
 
 export interface Schedule {
-  readonly steps: readonly ScheduledNode[]
+  readonly steps: readonly Step[]
+  /** Slots for results and for the scratch memory of steps, given how much of it each needs. What is kept has a slot for itself. */
+  allocate(scratchOf: (step: Step) => Readonly<Record<string, number>>, keep: (node: TensorNode) => boolean): Allocation
+}
+
+export interface Allocation {
   readonly slotBytes: readonly number[]
+  /** slots of results that are kept */
+  readonly kept: ReadonlyMap<TensorNode, number>
+  /** slots of a step's scratch buffers, by name */
+  scratchOf(step: Step): Readonly<Record<string, number>>
   placeOf(node: TensorNode): Place
 }
 
-/**
- * Orders the nodes below `roots`, operands first, in the order of the roots. `assigned` results are written straight into a leaf's
- * memory. `kept` results keep their slot to the end. `scratchOf` tells what a step needs besides.
- */
-export function schedule(
-  roots: readonly TensorNode[],
-  {
-    assigned,
-    scratchOf,
-  }: { assigned: ReadonlyMap<TensorNode, LeafAttrs>; scratchOf: (node: TensorNode) => Readonly<Record<string, number>> },
-): Schedule {
-  const order = sort(roots)
-  const homes = new Map<TensorNode, TensorNode>()
-  for (const node of order) {
-    const { inPlace } = node.op === 'leaf' ? {} : tensorOp(node.op)
-    const target = inPlace === undefined ? undefined : node.src[inPlace]
-    homes.set(node, target === undefined ? node : (homes.get(target) ?? target))
-  }
-  const home = (node: TensorNode): TensorNode => homes.get(node) ?? node
-  const steps = order.filter((node) => node.op !== 'leaf' && node.op !== 'reshape')
+/** The node whose memory a node's result is in: itself, a leaf, or another whose memory it takes over. */
+type Home = TensorNode
 
-  const lastUse = new Map<TensorNode, number>()
-  steps.forEach((node, at) => {
-    for (const child of node.src) lastUse.set(home(child), at)
+export function schedule({ roots, nodes }: Order): Schedule {
+  const direct = findDirect(nodes)
+  const homes = new Map<TensorNode, Home>()
+  for (const node of nodes) {
+    const from = direct.get(node)?.target ?? (isAlias(node) ? operandsOf(node)[0] : overwritten(node))
+    homes.set(node, from === undefined ? node : (homes.get(from) ?? from))
+  }
+  const home = (node: TensorNode): Home => homes.get(node) ?? node
+  const assigned = new Set([...direct.values()].map(({ assign }) => assign))
+  const steps = nodes.flatMap((node): Step[] => {
+    const isThere = node.op === 'leaf' || isAlias(node) || assigned.has(node)
+    return isThere ? [] : [{ result: node, node: direct.get(node)?.node ?? node }]
+  })
+  return { steps, allocate: (scratchOf, keep) => allocate(steps, roots, home, scratchOf, keep) }
+}
+
+function allocate(
+  steps: readonly Step[],
+  roots: readonly TensorNode[],
+  home: (node: TensorNode) => Home,
+  scratchOf: (step: Step) => Readonly<Record<string, number>>,
+  keep: (node: TensorNode) => boolean,
+): Allocation {
+  const lastUse = new Map<Home, number>()
+  steps.forEach(({ node }, at) => {
+    for (const operand of operandsOf(node)) lastUse.set(home(operand), at)
   })
   for (const root of roots) lastUse.set(home(root), Infinity)
 
   const slots = new Slots()
-  const slotOf = new Map<TensorNode, number>()
-  const planned = steps.map((node, at): ScheduledNode => {
-    const own = home(node)
-    if (own === node && !assigned.has(node)) slotOf.set(node, slots.take(bytesOf(node)))
-    const scratch = Object.fromEntries(Object.entries(scratchOf(node)).map(([name, bytes]) => [name, slots.take(bytes)]))
-    for (const slot of Object.values(scratch)) slots.give(slot)
-    for (const child of new Set([...node.src.map(home), own])) {
-      const slot = slotOf.get(child)
-      if (slot !== undefined && (lastUse.get(child) ?? at) <= at) slots.give(slot)
+  const slotOf = new Map<Home, number>()
+  const kept = new Map<TensorNode, number>()
+  const scratch = new Map<Step, Readonly<Record<string, number>>>()
+  steps.forEach((step, at) => {
+    const own = home(step.result)
+    if (own === step.result) {
+      const isKept = keep(own)
+      const slot = isKept ? slots.add(bytesOf(own)) : slots.take(bytesOf(own))
+      slotOf.set(own, slot)
+      if (isKept) kept.set(own, slot)
     }
-    return { node, scratch }
+    const taken = Object.fromEntries(Object.entries(scratchOf(step)).map(([name, bytes]) => [name, slots.take(bytes)]))
+    scratch.set(step, taken)
+    for (const slot of Object.values(taken)) slots.give(slot)
+    for (const used of new Set([...operandsOf(step.node).map(home), own])) {
+      const slot = slotOf.get(used)
+      if (slot !== undefined && !kept.has(used) && (lastUse.get(used) ?? at) <= at) slots.give(slot)
+    }
   })
 
   return {
-    steps: planned,
     slotBytes: slots.bytes,
+    kept,
+    scratchOf: (step) => scratch.get(step) ?? {},
     placeOf(node) {
       const own = home(node)
-      const leaf = assigned.get(own) ?? leafOf(own)
-      if (leaf !== undefined) return { leaf }
+      if (own.op === 'leaf') return { leaf: own }
       const slot = slotOf.get(own)
       if (slot === undefined) throw new Error(`${node.op} has no place`)
       return { slot }
@@ -75,26 +102,54 @@ export function schedule(
   }
 }
 
-/** Operands before their users; deep graphs must not overflow the stack. */
-function sort(roots: readonly TensorNode[]): TensorNode[] {
-  const order: TensorNode[] = []
-  const state = new Map<TensorNode, 'open' | 'done'>()
-  const stack = roots.toReversed()
-  while (stack.length > 0) {
-    const node = stack.at(-1)
-    if (node === undefined) break
-    if (state.get(node) === undefined) {
-      state.set(node, 'open')
-      for (const child of node.src.toReversed()) if (state.get(child) === undefined) stack.push(child)
-    } else {
-      stack.pop()
-      if (state.get(node) === 'open') {
-        state.set(node, 'done')
-        order.push(node)
-      }
-    }
+/** A value that is computed right in the memory that it is assigned to. */
+interface Direct {
+  readonly assign: TensorNode
+  readonly target: TensorNode
+  /** what computes it: the value's node, or its form that works in place */
+  readonly node: TensorNode
+}
+
+/** By value: the assignments that need no copy. Everything that reads the old value must come before the new one is computed. */
+function findDirect(nodes: readonly TensorNode[]): ReadonlyMap<TensorNode, Direct> {
+  const position = new Map(nodes.map((node, at) => [node, at]))
+  const readers = new Map<Value, TensorNode[]>()
+  const changes = new Map<Storage, number>()
+  for (const node of nodes) {
+    if (isAlias(node)) continue
+    for (const value of new Set(operandsOf(node).map(valueOf))) readers.set(value, [...(readers.get(value) ?? []), node])
+    const storage = storageOf(node)
+    if (storage !== undefined) changes.set(storage, (changes.get(storage) ?? 0) + 1)
   }
-  return order
+  const direct = new Map<TensorNode, Direct>()
+  for (const assign of nodes) {
+    if (assign.op !== 'assign') continue
+    const [target, value] = assign.src
+    // A leaf that changes several times is left to copies, which come in order.
+    if (target.op !== 'leaf' || changes.get(target.attrs.storage) !== 1 || direct.has(value)) continue
+    const node = inMemoryOf(value, target.attrs.storage)
+    const made = position.get(value) ?? 0
+    const others = (readers.get(target.attrs.storage) ?? []).filter((reader) => reader !== value && reader !== assign)
+    const areDone = others.every((reader) => (position.get(reader) ?? 0) < made)
+    if (node !== undefined && areDone) direct.set(value, { assign, target, node })
+  }
+  return direct
+}
+
+/** The leaf that a node changes in the end. */
+function storageOf(node: TensorNode): Storage | undefined {
+  let target = overwritten(node)
+  for (let next = target; next !== undefined; next = isAlias(next) ? operandsOf(next)[0] : overwritten(next)) target = next
+  return target?.op === 'leaf' ? target.attrs.storage : undefined
+}
+
+/** A node that gives the value in memory that holds `old` while it is computed; undefined if it cannot. */
+function inMemoryOf(value: TensorNode, old: Storage): TensorNode | undefined {
+  if (!hasKernels(value.op) || overwritten(value) !== undefined) return undefined
+  const [inPlace, ...more] = operandsOf(value).flatMap((operand, i) => (valueOf(operand) === old ? [i] : []))
+  if (inPlace === undefined) return value
+  // Only a map reads each element before it is written, if it reads it where it writes.
+  return value.op === 'map' && more.length === 0 ? mapInPlace(value, inPlace) : undefined
 }
 
 class Slots {
@@ -109,10 +164,15 @@ class Slots {
       const better = best < 0 || (size >= bytes ? chosen < bytes || size < chosen : chosen < bytes && size > chosen)
       if (better) best = slot
     }
-    if (best < 0) return this.bytes.push(bytes) - 1
+    if (best < 0) return this.add(bytes)
     this.#free.delete(best)
     this.bytes[best] = Math.max(this.bytes[best] ?? 0, bytes)
     return best
+  }
+
+  /** A new one. */
+  add(bytes: number): number {
+    return this.bytes.push(bytes) - 1
   }
 
   give(slot: number): void {

@@ -1,253 +1,295 @@
-// What a user and a model write with: lazy tensors with methods. A method adds one node to the graph; a plan runs it.
-// Shapes are checked here, at once; which kernel serves is decided when a plan is built for a device.
+// What a user and a model write with: lazy tensors with methods (method/). A method adds one node to the graph; nothing is computed until
+// somebody asks for values, or builds a plan. Shapes are checked here, at once; which kernel serves, and in which layout a weight is read,
+// is decided when a plan is made for a device.
 
+import { type ElementArrays, type ElementType, decodeElements, isElementType } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
 import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
-import type { MapExpr, MapOp } from '../kernel/map/map.ts'
-import type { ReduceKind } from '../kernel/reduce/reduce.ts'
-import { formatOf } from '../quant/index.ts'
-import type { Packed, Scaled } from '../quant/packed/packed.ts'
-import type { GgmlType } from '../quant/type.ts'
-import { type ElementType, type LeafAttrs, type StoredType, type TensorNode, leafOf, sizeOf } from './node.ts'
+import type { DeviceChoice } from './default-device.ts'
+import { readNode, realizeNode } from './evaluate.ts'
+import { type FromOptions, type NestedNumbers, type NumberSource, hostValues, nest } from './host.ts'
+import { makeNode } from './make-node.ts'
+import type { SourcesOf } from './method/base.ts'
+import { Methods } from './method/methods.ts'
 import {
-  type AttentionAttrs,
-  type MapAttrs,
-  type NormAttrs,
-  type PackedAttrs,
-  type Quantize8Attrs,
-  type ReduceAttrs,
-  type RopeAttrs,
-  type TensorOpName,
-  tensorOp,
-} from './op.ts'
-import { checkShape } from './operand.ts'
+  type AttrsOf,
+  type Handle,
+  type NodeOf,
+  type OpName,
+  type OperandsOf,
+  type TensorNode,
+  type TensorType,
+  becomeLeaf,
+  bytesOf,
+} from './node.ts'
+import { nameOfMap } from './op/map.ts'
+import { checkShape, fail, show } from './operand.ts'
+import { enlist } from './scope-store.ts'
+import { sameShape } from './shape.ts'
+import { showValues } from './show.ts'
+import { Storage } from './storage.ts'
+import { currentTrace } from './trace.ts'
 
-export class Tensor implements TensorNode {
-  readonly op: string
-  readonly shape: readonly number[]
-  readonly type: StoredType
-  readonly src: readonly Tensor[]
-  readonly attrs: object
-  label?: string
-  /** as int8, by the number of values per scale */
-  readonly #quantized = new Map<Scaled, Tensor>()
+/** Where a new tensor lies. */
+export interface MakeOptions {
+  readonly dtype?: ElementType
+  /** default: wherever what it is computed with lies, or the default device */
+  readonly device?: DeviceChoice
+}
 
-  private constructor(op: string, shape: readonly number[], type: StoredType, src: readonly Tensor[], attrs: object) {
-    this.op = op
-    this.shape = shape
-    this.type = type
-    this.src = src
-    this.attrs = attrs
+export class Tensor extends Methods implements Handle, Disposable {
+  #node: TensorNode
+  #device: DeviceChoice | undefined
+  #isWanted = true
+
+  /** Use `Tensor.from` and its kin. */
+  constructor(node: TensorNode, device?: DeviceChoice) {
+    super()
+    this.#node = node
+    this.#device = device
+    enlist(this)
   }
 
-  /** A tensor over bytes that lie in a buffer already and outlive every plan that uses it. */
-  static leaf(
-    buffer: BufferHandle,
-    shape: readonly number[],
-    format: GgmlType = 'f32',
-    { offset = 0, label, layout = 'file' }: { offset?: number; label?: string; layout?: LeafAttrs['layout'] } = {},
-  ): Tensor {
+  /** Numbers, nested lists of them, or a typed array, whose type is the tensor's unless `dtype` says otherwise. */
+  static from(values: NumberSource, options: FromOptions & MakeOptions = {}): Tensor {
+    const { bytes, shape, dtype } = hostValues(values, options)
+    checkShape('from', shape)
+    const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage: Storage.onHost(bytes), layout: 'plain' } }
+    const tensor = new Tensor(node, options.device)
+    node.handle = new WeakRef(tensor)
+    return tensor
+  }
+
+  /** The same number everywhere. */
+  static full(shape: readonly number[], value: number, { dtype = 'f32', device }: MakeOptions = {}): Tensor {
+    checkShape('full', shape)
+    return Tensor.#make('map', [], { expr: constantOf(value, dtype), type: dtype }, device).expand(...shape)
+  }
+  static zeros(shape: readonly number[], options?: MakeOptions): Tensor {
+    return Tensor.full(shape, 0, options)
+  }
+  static ones(shape: readonly number[], options?: MakeOptions): Tensor {
+    return Tensor.full(shape, 1, options)
+  }
+  /** Ones on a diagonal: the main one, or number `k` above it. */
+  static eye(rows: number, columns: number = rows, { k = 0, dtype = 'f32', device }: MakeOptions & { k?: number } = {}): Tensor {
+    const shape = [rows, columns]
+    const [row, column] = [0, 1].map((axis) => Tensor.iota(shape, axis, device === undefined ? {} : { device }).to('i32')) as [
+      Tensor,
+      Tensor,
+    ]
+    return column.sub(row).eq(k).to(dtype)
+  }
+  /** start, start + step, ... below end. `arange(5)` is 0, 1, 2, 3, 4. */
+  static arange(start: number, end?: number, step = 1, { dtype, device }: MakeOptions = {}): Tensor {
+    const [from, to] = end === undefined ? [0, start] : [start, end]
+    const count = Math.ceil((to - from) / step)
+    if (!(count > 0) || !Number.isFinite(count)) fail('arange', 'there are no such numbers', [from, to, step], 'an end that steps lead to')
+    const type = dtype ?? ([from, step].every(Number.isInteger) ? 'i32' : 'f32')
+    const index = Tensor.iota([count], 0, device === undefined ? {} : { device })
+    const isWhole = type !== 'f32' && type !== 'f16' && type !== 'bf16' && type !== 'f64'
+    return index
+      .to(isWhole ? 'i32' : type === 'f64' ? 'f64' : 'f32')
+      .mul(step)
+      .add(from)
+      .to(type)
+  }
+  /** `count` numbers from `start` to `end`, both included, in even steps. */
+  static linspace(start: number, end: number, count: number, { dtype = 'f32', device }: MakeOptions = {}): Tensor {
+    const index = Tensor.iota([count], 0, device === undefined ? {} : { device }).to(dtype === 'f64' ? 'f64' : 'f32')
+    return (count === 1 ? index.add(start) : index.mul((end - start) / (count - 1)).add(start)).to(dtype)
+  }
+  /** The index of every element of a shape along an axis, as u32. */
+  static iota(shape: readonly number[], axis = shape.length - 1, { device }: Pick<MakeOptions, 'device'> = {}): Tensor {
+    return Tensor.#make('iota', [], { shape, axis }, device)
+  }
+  /** Tensors one after the other along an axis. */
+  static concat(tensors: readonly Tensor[], axis = 0): Tensor {
+    const [first, ...others] = tensors
+    return first?.concat(others, axis) ?? fail('concat', 'nothing to join', 'no tensors', 'at least one')
+  }
+  /** Tensors of one shape side by side along a new axis. */
+  static stack(tensors: readonly Tensor[], axis = 0): Tensor {
+    const at = axis < 0 ? axis + (tensors[0]?.rank ?? 0) + 1 : axis
+    return Tensor.concat(
+      tensors.map((tensor) => tensor.unsqueeze(at)),
+      at,
+    )
+  }
+
+  /** A tensor over memory that is there, or will be when a plan is built with it. */
+  static leaf(storage: Storage, shape: readonly number[], dtype: TensorType = 'f32', label?: string): Tensor {
     checkShape('leaf', shape)
-    const type = format === 'f16' ? 'f16' : format === 'i32' ? 'u32' : 'f32'
-    return Tensor.#leaf(shape, type, { buffer, offset, format, layout }, label)
+    return Tensor.#named({ op: 'leaf', shape, dtype, src: [], attrs: { storage, layout: 'plain' } }, label)
   }
-
-  /** A key or value cache [heads, capacity, dim] in a buffer of `cacheBytes`. */
-  static cache(buffer: BufferHandle, shape: readonly [number, number, number], type: CacheType, label?: string): Tensor {
+  /** A tensor over a buffer that outlives every plan that uses it. */
+  static over(buffer: BufferHandle, shape: readonly number[], dtype?: TensorType, label?: string): Tensor {
+    return Tensor.leaf(new Storage('plain', buffer), shape, dtype, label)
+  }
+  /** A key or value cache [heads, capacity, dim]; its memory has `cacheBytes`. */
+  static cache(storage: Storage, shape: readonly [number, number, number], dtype: CacheType, label?: string): Tensor {
     checkShape('cache', shape)
-    if (!canCache(type, shape[2])) {
+    if (!canCache(dtype, shape[2])) {
       const hint = 'use f16 or f32'
-      throw new IngotError('unsupported', `heads of this size cannot be cached in ${type}`, { op: 'cache', got: shape[2], hint })
+      throw new IngotError('unsupported', `heads of this size cannot be cached in ${dtype}`, { op: 'cache', got: shape[2], hint })
     }
-    return Tensor.#leaf(shape, type, { buffer, offset: 0, format: type, layout: 'cache' }, label)
+    return Tensor.#named({ op: 'leaf', shape, dtype, src: [], attrs: { storage, layout: 'cache' } }, label)
   }
 
-  static #leaf(shape: readonly number[], type: StoredType, attrs: LeafAttrs, label: string | undefined): Tensor {
-    const leaf = new Tensor('leaf', shape, type, [], attrs)
-    return label === undefined ? leaf : leaf.named(label)
+  static #named(node: NodeOf<'leaf'>, label: string | undefined): Tensor {
+    return new Tensor(label === undefined ? node : { ...node, label })
   }
 
-  /** A leaf of 32-bit unsigned integers: token ids, positions. */
-  static integers(buffer: BufferHandle, shape: readonly number[], label: string): Tensor {
-    return Tensor.leaf(buffer, shape, 'i32', { label })
+  /** A tensor over memory that holds its values. */
+  static onto(storage: Storage, shape: readonly number[], dtype: TensorType, device?: DeviceChoice): Tensor {
+    const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage, layout: 'plain' } }
+    const tensor = new Tensor(node, device)
+    node.handle = new WeakRef(tensor)
+    return tensor
+  }
+  /** A tensor that is given by this node, and that its value is kept for. */
+  static holding(node: TensorNode, device?: DeviceChoice): Tensor {
+    const known = node.handle?.deref()
+    if (known instanceof Tensor && known.isWanted) return known
+    const tensor = new Tensor(node, device)
+    node.handle = new WeakRef(tensor)
+    return tensor
+  }
+  /** A tensor that is given by this node. */
+  static of(node: TensorNode, device?: DeviceChoice): Tensor {
+    const tensor = new Tensor(node, device)
+    if (node.op !== 'leaf') node.handle ??= new WeakRef(tensor)
+    return tensor
   }
 
-  /** The numbers 0, 1, 2... as u32. */
-  static iota(count: number): Tensor {
-    return Tensor.of('iota', [], { count })
+  static #make<O extends OpName>(op: O, src: SourcesOf<O, Tensor>, attrs: AttrsOf<O>, device?: DeviceChoice): Tensor {
+    const operands = src as readonly Tensor[]
+    const foreign = operands.findIndex((operand: unknown) => !(operand instanceof Tensor))
+    if (foreign >= 0) throw new IngotError('bad-argument', `operand ${foreign} is no tensor`, { op, got: String(operands[foreign]) })
+    const name = op === 'map' && 'expr' in attrs ? nameOfMap(attrs.expr) : op
+    const place = commonDevice(name, operands) ?? device
+    return Tensor.of(makeNode(op, operands.map((operand) => operand.node) as OperandsOf<O>, attrs), place)
   }
 
-  /** The result of an operation on tensors. */
-  static of<A extends object>(op: TensorOpName, src: readonly Tensor[], attrs: A): Tensor {
-    const foreign = src.findIndex((operand: unknown) => !(operand instanceof Tensor))
-    if (foreign >= 0) throw new IngotError('bad-argument', `operand ${foreign} is no tensor`, { op, got: String(src[foreign]) })
-    const { shape, type } = tensorOp(op).infer(src, attrs)
-    checkShape(op, shape)
-    return new Tensor(op, shape, type, src, attrs)
+  /** what gives it, for those who build plans */
+  get node(): TensorNode {
+    if (!this.#isWanted) throw new IngotError('closed', 'the tensor was disposed of', { op: 'tensor', got: show(this.#node) })
+    return this.#node
+  }
+  override get shape(): readonly number[] {
+    return this.#node.shape
+  }
+  override get dtype(): TensorType {
+    return this.#node.dtype
+  }
+  /** where it is computed, if that is settled */
+  get device(): DeviceChoice | undefined {
+    return this.#device
   }
 
   /** Gives the tensor a name that comparisons and errors show. */
   named(label: string): this {
-    this.label = label
+    this.#node.label = label
     return this
   }
 
-  /** The same operation on other operands of the same shapes. */
-  withSources(src: readonly Tensor[]): Tensor {
-    const copy = new Tensor(this.op, this.shape, this.type, src, this.attrs)
-    return this.label === undefined ? copy : copy.named(this.label)
+  /** The values, row by row. */
+  async data(): Promise<ElementArrays[ElementType]> {
+    const dtype = this.#elementType('data')
+    return decodeElements(dtype, this.#host() ?? (await readNode(this.node, this.#device)), this.size)
+  }
+  /** The same values as the bytes that memory has of them: little endian, two of a half. They belong to the caller. */
+  async bytes(): Promise<Uint8Array> {
+    this.#elementType('bytes')
+    return this.#host()?.slice(0, bytesOf(this.node)) ?? readNode(this.node, this.#device)
+  }
+  /** The value of a tensor of one element. */
+  async item(): Promise<number> {
+    if (this.size !== 1) fail('item', 'a tensor of several elements is no number', show(this.node), 'one element', 'use data()')
+    return (await this.data())[0] ?? Number.NaN
+  }
+  /** The values as nested lists, one level per axis; of a tensor without axes, the number itself. */
+  async toArray(): Promise<NestedNumbers> {
+    return nest(await this.data(), this.shape)
+  }
+  /** The values as text, as NumPy prints them. */
+  async show(): Promise<string> {
+    return showValues(await this.data(), this.shape, this.dtype)
+  }
+  override toString(): string {
+    return `Tensor(${this.dtype}[${this.shape.join(', ')}])`
   }
 
-  get size(): number {
-    return sizeOf(this.shape)
+  /** Computes the values and leaves them on the device, for what is computed from them later. */
+  async realize(): Promise<this> {
+    if (this.node.op !== 'leaf') await realizeNode(this.node, this.#device)
+    return this
   }
 
-  reshape(...shape: number[]): Tensor {
-    return Tensor.of('reshape', [this], { shape })
+  /**
+   * From now on this tensor has another value, of the same shape and type. What was computed from the old one keeps it. In a function that
+   * is compiled, the tensor's memory is changed in place by every call.
+   */
+  assign(value: Tensor): this {
+    if (!(value instanceof Tensor)) fail('assign', 'the value is no tensor', String(value))
+    if (!sameShape(value.shape, this.shape)) fail('assign', 'shapes differ', show(value.node), show(this.node))
+    if (value.dtype !== this.dtype) fail('assign', 'types differ', value.dtype, this.dtype)
+    commonDevice('assign', [this, value])
+    const trace = currentTrace()
+    if (trace !== undefined && !trace.assigned.has(this)) trace.assigned.set(this, this.node)
+    this.rebind(value.node)
+    return this
+  }
+  /** Makes another node what gives this tensor. */
+  rebind(node: TensorNode): void {
+    this.#node = node
+    if (node.op !== 'leaf') node.handle = new WeakRef(this)
   }
 
-  /** An elementwise function of tensors that broadcast together; `expr` refers to them by number. */
-  static map(expr: MapExpr, src: readonly Tensor[], type: ElementType = 'f32'): Tensor {
-    return Tensor.of<MapAttrs>('map', src, { expr, type })
+  /** false once it was disposed of */
+  get isWanted(): boolean {
+    return this.#isWanted
   }
-  #unary(op: MapOp): Tensor {
-    return Tensor.map({ op, args: [{ input: 0 }] }, [this])
-  }
-  #binary(op: MapOp, other: Tensor | number): Tensor {
-    return typeof other === 'number'
-      ? Tensor.map({ op, args: [{ input: 0 }, { const: other }] }, [this])
-      : Tensor.map({ op, args: [{ input: 0 }, { input: 1 }] }, [this, other])
+  settle(storage: Storage): void {
+    becomeLeaf(this.#node, storage)
+    this.#device ??= storage.device
   }
 
-  add(other: Tensor | number): Tensor {
-    return this.#binary('add', other)
-  }
-  sub(other: Tensor | number): Tensor {
-    return this.#binary('sub', other)
-  }
-  mul(other: Tensor | number): Tensor {
-    return this.#binary('mul', other)
-  }
-  div(other: Tensor | number): Tensor {
-    return this.#binary('div', other)
-  }
-  le(other: Tensor | number): Tensor {
-    return this.#binary('le', other)
-  }
-  gt(other: Tensor | number): Tensor {
-    return this.#binary('gt', other)
-  }
-  neg(): Tensor {
-    return this.#unary('neg')
-  }
-  exp(): Tensor {
-    return this.#unary('exp')
-  }
-  rsqrt(): Tensor {
-    return this.#unary('rsqrt')
-  }
-  tanh(): Tensor {
-    return this.#unary('tanh')
-  }
-  silu(): Tensor {
-    return this.#unary('silu')
-  }
-  /** silu without an exponential: x * clamp(x / 6 + 1/2, 0, 1) */
-  hardSwish(): Tensor {
-    return this.#unary('hardSwish')
-  }
-  /** the tanh form */
-  gelu(): Tensor {
-    return this.#unary('gelu')
-  }
-  /** The same values as another type. */
-  to(type: ElementType): Tensor {
-    return type === this.type ? this : Tensor.map({ input: 0 }, [this], type)
-  }
-  /** `a` where this is not zero, `b` elsewhere. */
-  where(a: Tensor, b: Tensor | number): Tensor {
-    return typeof b === 'number'
-      ? Tensor.map({ op: 'select', args: [{ input: 0 }, { input: 1 }, { const: b }] }, [this, a])
-      : Tensor.map({ op: 'select', args: [{ input: 0 }, { input: 1 }, { input: 2 }] }, [this, a, b])
+  /** Gives its memory back now; what was computed from it stays. */
+  [Symbol.dispose](): void {
+    if (this.#isWanted && this.#node.op === 'leaf') this.#node.attrs.storage.dispose()
+    this.#isWanted = false
   }
 
-  reduce(kind: ReduceKind, axes: readonly number[] | number = -1, keep = false): Tensor {
-    const list = (typeof axes === 'number' ? [axes] : axes).map((axis) => (axis < 0 ? axis + this.shape.length : axis))
-    if (list.some((axis) => axis < 0 || axis >= this.shape.length)) {
-      throw new IngotError('bad-argument', 'no such axis', { op: 'reduce', got: axes, wanted: `below ${this.shape.length}` })
-    }
-    return Tensor.of<ReduceAttrs>('reduce', [this], { kind, axes: list, keep })
+  #elementType(op: string): ElementType {
+    const { dtype } = this.node
+    return isElementType(dtype) ? dtype : fail(op, 'a weight has no single elements', dtype, undefined, `.to('f32') gives its values`)
   }
-  sum(axes?: readonly number[] | number, keep?: boolean): Tensor {
-    return this.reduce('sum', axes, keep)
-  }
-  mean(axes?: readonly number[] | number, keep?: boolean): Tensor {
-    return this.reduce('mean', axes, keep)
-  }
-  max(axes?: readonly number[] | number, keep?: boolean): Tensor {
-    return this.reduce('max', axes, keep)
+  /** its bytes, as long as no device has them */
+  #host(): Uint8Array | undefined {
+    return this.node.op === 'leaf' ? this.node.attrs.storage.host : undefined
   }
 
-  softmax(): Tensor {
-    return Tensor.of('softmax', [this], {})
+  protected override apply<O extends OpName>(op: O, src: SourcesOf<O, this>, attrs: AttrsOf<O>): this {
+    const operands = src as readonly Tensor[]
+    return Tensor.#make(op, src, attrs, operands.length === 0 ? this.#device : undefined) as this // nobody extends this class
   }
-  rmsNorm(weight: Tensor | undefined, eps: number): Tensor {
-    return Tensor.of<NormAttrs>('norm', weight ? [this, weight] : [this], { kind: 'rms', eps, weight: weight !== undefined, bias: false })
-  }
-  layerNorm(weight: Tensor | undefined, bias: Tensor | undefined, eps: number): Tensor {
-    const src = [this, weight, bias].filter((tensor) => tensor !== undefined)
-    return Tensor.of<NormAttrs>('norm', src, { kind: 'layer', eps, weight: weight !== undefined, bias: bias !== undefined })
-  }
+}
 
-  /** this [n, k] times weight [m, k], transposed, plus bias [m]. */
-  linear(weight: Tensor, bias?: Tensor): Tensor {
-    const rest = bias === undefined ? [weight] : [weight, bias]
-    const leaf = leafOf(weight)
-    const packed = leaf?.layout === 'packed' ? formatOf(leaf.format).packed : undefined
-    if (packed === undefined) return Tensor.of('linear', [this, ...rest], { bias: bias !== undefined })
-    return Tensor.of<PackedAttrs>('packedLinear', [this.#quantize(packed), ...rest], {
-      shape: this.shape,
-      added: bias === undefined ? 'nothing' : 'bias',
-    })
-  }
-  /** All packed weights of a kind that take this tensor share its int8 form. */
-  #quantize({ scaled }: Packed): Tensor {
-    const known =
-      this.#quantized.get(scaled) ??
-      Tensor.of<Quantize8Attrs>('quantize8', [this], { k: this.shape.at(-1) ?? 1, scaled, source: { kind: 'plain' } })
-    this.#quantized.set(scaled, known)
-    return known
-  }
-  /** The rows of this table that `ids` name. */
-  gather(ids: Tensor): Tensor {
-    return Tensor.of('gather', [this, ids], {})
-  }
-  rope(positions: Tensor, freqs: Tensor, attrs: RopeAttrs): Tensor {
-    return Tensor.of('rope', [this, positions, freqs], attrs)
-  }
-  /** This cache [heads, capacity, dim] after writing `x` [n, heads * dim] at `positions` [n], in place. */
-  cacheWrite(x: Tensor, positions: Tensor): Tensor {
-    return Tensor.of('cacheWrite', [this, x, positions], { heads: this.shape[0] ?? 1 })
-  }
-  /** Attention of this [n, heads * dim] over caches [kvHeads, capacity, dim]; a row sees the keys up to its position. */
-  attention(keys: Tensor, values: Tensor, positions: Tensor, attrs: AttentionAttrs): Tensor {
-    return Tensor.of('attention', [this, keys, values, positions], attrs)
-  }
-  /** Index of the largest element of each row. */
-  argmax(): Tensor {
-    return Tensor.of('argmax', [this], {})
-  }
-  /** Ids, then value bits, of the k largest. */
-  topk(k: number): Tensor {
-    return Tensor.of('topk', [this], { k })
-  }
-  /** A token drawn from what `topk` gave, by a rule (kernel/select/draw.ts) and the position of the last row: [1], u32. */
-  draw(rule: Tensor, positions: Tensor): Tensor {
-    return Tensor.of('draw', [this, rule, positions], {})
-  }
-  /** Adds to every element of a u32 tensor, in place. */
-  advance(by: number): Tensor {
-    return Tensor.of('advance', [this], { by })
-  }
+/** The device that the operands lie on, if any of them does. */
+function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
+  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [device])))
+  const [first, second] = devices
+  if (second === undefined) return first
+  const name = (device: DeviceChoice | undefined): string => (typeof device === 'object' ? device.name : String(device))
+  return fail(op, 'operands lie on different devices', `${name(first)} and ${name(second)}`, 'one device')
+}
+
+function constantOf(value: number, dtype: ElementType): AttrsOf<'map'>['expr'] {
+  const isBool = dtype === 'bool'
+  const isInteger = ['i32', 'u32', 'i8', 'u8', 'i64'].includes(dtype)
+  return isBool
+    ? { const: value === 0 ? 0 : 1, type: 'bool' }
+    : { cast: dtype, of: { const: value, type: isInteger && Number.isInteger(value) ? 'i32' : 'f32' } }
 }

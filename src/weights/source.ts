@@ -118,8 +118,43 @@ export async function openFile(path: string): Promise<ByteSource> {
   }
 }
 
+/** Part of a source, usually the bytes of one tensor: what a device loads, or maps where there is a path. */
+export interface SourceRange {
+  /** how many there are */
+  readonly bytes: number
+  /** the file, if it is one */
+  readonly path?: string
+  /** where the range begins in the source */
+  readonly offset: number
+  /** Exactly `length` bytes from `at` on, counted from the start of the range; with `into`, in its front. Rejects as the source does. */
+  read(at: number, length: number, into?: Uint8Array): Promise<Uint8Array>
+}
+
+/** The bytes [offset, offset + bytes) of a source. */
+export function rangeOf(source: ByteSource, offset: number, bytes: number): SourceRange {
+  return {
+    bytes,
+    ...(source.path === undefined ? {} : { path: source.path }),
+    offset,
+    async read(at, length, into) {
+      checkRange({ size: bytes, name: `a range of ${source.name}` }, at, length)
+      return source.read(offset + at, length, into)
+    },
+  }
+}
+
 /** Checks a range before anything is allocated, and gives the array to fill. */
 export function prepareRead(source: Pick<ByteSource, 'size' | 'name'>, offset: number, length: number, into?: Uint8Array): Uint8Array {
+  checkRange(source, offset, length)
+  if (into === undefined) return allocate(length, source.name)
+  if (into.length < length) {
+    const facts = { op: 'read', got: into.length, wanted: length }
+    throw new IngotError('bad-argument', 'the array to read into is too small', facts)
+  }
+  return into.subarray(0, length)
+}
+
+function checkRange(source: Pick<ByteSource, 'size' | 'name'>, offset: number, length: number): void {
   const whole = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0
   if (!whole || offset > source.size - length) {
     throw new IngotError('out-of-range', `read past the end of ${source.name}`, {
@@ -128,12 +163,6 @@ export function prepareRead(source: Pick<ByteSource, 'size' | 'name'>, offset: n
       wanted: `at most ${source.size} bytes in all`,
     })
   }
-  if (into === undefined) return allocate(length, source.name)
-  if (into.length < length) {
-    const facts = { op: 'read', got: into.length, wanted: length }
-    throw new IngotError('bad-argument', 'the array to read into is too small', facts)
-  }
-  return into.subarray(0, length)
 }
 
 /** A tensor may be larger than the engine's longest array. */

@@ -3,6 +3,7 @@
 
 import type { Arrays, Family } from '../../src/kernel/family.ts'
 import { FAMILIES } from '../../src/kernel/index.ts'
+import { plainReduce } from '../../src/kernel/reduce/reduce.ts'
 import { FORMATS } from '../../src/quant/index.ts'
 import { EMULATED } from '../emulated.ts'
 
@@ -67,24 +68,31 @@ export function classCases(): readonly Case[] {
     map('log', floats(1, INF)), // what log(0) is, WGSL leaves open
     map('neg', floats(INF, -INF, 1)),
     of('softmax', { rows: 2, cols: 67 }, { x: repeat(134, (i) => (i >= 67 || i % 3 === 0 ? -INF : i / 67)) }),
+    of('softmax', { rows: 2, cols: 67, log: true }, { x: repeat(134, (i) => (i >= 67 || i % 3 === 0 ? -INF : i / 67)) }),
     of('softmax', { rows: 1, cols: 193 }, { x: repeat(193, (i) => 1e4 + (i % 5)) }),
-    of('reduce', { kind: 'max', axes: [0], shape: [67] }, { x: repeat(67, () => -INF) }),
-    of('reduce', { kind: 'min', axes: [1], shape: [2, 67] }, { x: sparse(134, { 3: -INF, 70: INF }) }),
-    of('reduce', { kind: 'sum', axes: [1], shape: [2, 67] }, { x: sparse(134, { 66: INF, 67: -INF }) }),
+    of('reduce', plainReduce('max', [0], [67]), { in0: repeat(67, () => -INF) }),
+    of('reduce', plainReduce('min', [1], [2, 67]), { in0: sparse(134, { 3: -INF, 70: INF }) }),
+    of('reduce', plainReduce('sum', [1], [2, 67]), { in0: sparse(134, { 66: INF, 67: -INF }) }),
+    ...(['max', 'min'] as const).flatMap((kind) => [
+      of('reduce', plainReduce(kind, [1], [4, 67]), { in0: sparse(268, { 3: NAN, 70: -INF, 133: -NAN, 134: INF }) }),
+      of('reduce', plainReduce(kind, [0], [67, 4]), { in0: sparse(268, { 0: NAN, 1: -INF, 133: INF, 267: NAN }) }),
+      of('reduce', plainReduce(kind, [0], [40001]), { in0: sparse(40001, { 39999: NAN }) }),
+    ]),
+    ...(['argmax', 'argmin'] as const).flatMap((kind) => [
+      of('reduce', plainReduce(kind, [1], [4, 67]), { in0: repeat(268, (i) => (i < 67 ? -INF : i < 134 ? NAN : i % 5 < 2 ? NAN : i % 7)) }),
+      of('reduce', plainReduce(kind, [0], [67, 4]), { in0: repeat(268, (i) => (i % 4 < 1 ? -INF : i % 4 < 2 ? NAN : i < 9 ? NAN : INF)) }),
+      // all but the last are NaN
+      of('reduce', plainReduce(kind, [0], [40001]), { in0: repeat(40001, (i) => (i < 40000 ? NAN : kind === 'argmax' ? -INF : INF)) }),
+    ]),
     of('norm', norm, { x: repeat(67, (i) => (i - 33) * 1e17) }),
-    of(
-      'argmax',
-      { rows: 3, cols: 67 },
-      { x: repeat(201, (i) => (i < 67 ? -INF : i === 70 ? NAN : i === 150 || i === 160 ? INF : i % 11)) },
-    ),
+    of('reduce', plainReduce('argmax', [1], [3, 67]), {
+      in0: repeat(201, (i) => (i < 67 ? -INF : i === 70 ? NAN : i === 150 || i === 160 ? INF : i % 11)),
+    }),
     of('topk', { cols: 193, k: 7 }, { x: repeat(193, (i) => (i % 3 === 0 ? NAN : i === 100 ? INF : i % 5 === 0 ? -INF : i % 13)) }),
     of(
-      'copy',
-      { type: 'f32', shape: [4], from: { offset: 0, strides: [1], size: 4 }, to: { offset: 0, strides: [1], size: 4 } },
-      {
-        x: floats(INF, -INF, 3e38, 1),
-        y: floats(0, 0, 0, 0),
-      },
+      'map',
+      { expr: { input: 0 }, type: 'f32', shape: [4], inputs: [{ type: 'f32', strides: [1] }], to: { strides: [1], size: 4 } },
+      { in0: floats(INF, -INF, 3e38, 1), y: floats(0, 0, 0, 0) },
     ),
     of('gather', { format: 'f16', rows: 1, cols: 5, tableRows: 1 }, { table: floats(INF, -INF, 65504, 0, -1), ids: Uint32Array.of(0) }),
     of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, { x: floats(65504, -65504, 1e-7, 0) }),

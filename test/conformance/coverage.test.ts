@@ -18,13 +18,15 @@ import { ingot, useTinyFile } from '../cli/command-line.ts'
 import { Coverage, runModels } from './coverage.ts'
 import { noting } from './noting.ts'
 
-const native = (width: Width, threads = 2): Caps => cpuCaps({ width, threads, bufferBytes: 2 ** 34 })
+const native = (width: Width, registers: number, threads = 2): Caps => cpuCaps({ width, registers, threads, bufferBytes: 2 ** 34 })
 const CAPS: Readonly<Record<string, Caps>> = {
   'the reference': REFERENCE_CAPS,
   'a GPU with matrix tiles and halves': { ...REFERENCE_CAPS, subgroup: 32, tiles: true, f16: true },
   'a GPU without subgroups': { ...REFERENCE_CAPS, subgroup: 0, tiles: false, f16: false },
-  ...Object.fromEntries(LEVELS.map(({ width }) => [`native code with vectors of ${width}`, native(width)])),
-  'native code on many threads': native(8, 64),
+  ...Object.fromEntries(
+    LEVELS.map(({ width, registers }) => [`native code with ${registers} vectors of ${width}`, native(width, registers)]),
+  ),
+  'native code on many threads': native(8, 16, 64),
   WebAssembly: cpuCaps({ width: 4, threads: 2, bufferBytes: 2 ** 31, streams: 4 }),
 }
 
@@ -110,5 +112,5 @@ describe('commands', () => {
 test('a kernel that no case has seen is found', () => {
   const traits = { format: 'q4_k', columns: 3, width: 8, added: 'bias', streams: 1 }
   const kernel = deferredKernel({ family: 'packedLinear', form: 'other', stage: '', traits }, 'other', { params: {} }, () => {})
-  expect(new Coverage(native(8)).missing(kernel)).toHaveLength(1)
+  expect(new Coverage(native(8, 16)).missing(kernel)).toHaveLength(1)
 })

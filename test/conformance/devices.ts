@@ -3,16 +3,18 @@
 
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { type Level, cpuCaps } from '../../src/device/cpu/level.ts'
+import { findNative } from '../../src/device/cpu/native/library.ts'
 import type { Device } from '../../src/device/device.ts'
 import { metal } from '../../src/device/metal/metal.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { detectWasm } from '../../src/emit/wasm/features.ts'
+import { hashKernel } from '../../src/ir/hash.ts'
+import type { Kernel } from '../../src/ir/kernel.ts'
+import { collectKernels } from '../../src/llm/kernel-list.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { missingGpu } from '../device/missing.ts'
-import { buildTestLibrary } from '../device/native-library.ts'
-import { allCases } from './case.ts'
 
 export interface DeviceLine {
   readonly open: () => Promise<Device>
@@ -20,7 +22,11 @@ export interface DeviceLine {
   readonly runs?: boolean
   /** why it cannot be tested here */
   readonly missing?: () => Promise<string | undefined>
+  /** whether the device itself runs a kernel; cases with others are left out */
+  readonly serves?: (kernel: Kernel) => boolean
 }
+
+const THREADS = 2
 
 export const DEVICES = {
   reference: { open: async () => openReference() },
@@ -35,12 +41,13 @@ export const DEVICES = {
   webgpu: { open: () => webgpu.open(), missing: missingGpu },
 } as const satisfies Record<string, DeviceLine>
 
-/** The cpu device with all kernels of the suite compiled for one instruction set. Kernels that are not in it would run as WASM. */
+/** The cpu device as set-up has built it for one instruction set, with the cases whose kernels are all in its library: others are WASM. */
 export async function nativeLine(level: Level): Promise<DeviceLine> {
-  const caps = cpuCaps({ width: level.width, threads: 2, bufferBytes: 2 ** 30 })
-  const kernels = allCases()
-    .filter(({ family, params }) => family.form(caps, params) !== undefined)
-    .flatMap(({ family, params }) => family.work(caps, params).launches.map(({ kernel }) => kernel))
-  const { folder, missing } = await buildTestLibrary(`conformance-${level.name}`, level, kernels)
-  return { open: () => openCpu({ level: level.name, libraries: folder }), missing: async () => missing }
+  const { kernels } = await collectKernels(cpuCaps({ ...level, threads: THREADS, bufferBytes: 2 ** 30 }))
+  const listed = new Set(kernels.map(hashKernel))
+  return {
+    open: () => openCpu({ level: level.name, threads: THREADS }),
+    missing: async () => (await findNative({ level: level.name })).reason?.evidence,
+    serves: (kernel) => listed.has(hashKernel(kernel)),
+  }
 }

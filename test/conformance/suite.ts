@@ -12,7 +12,7 @@ import type { DeviceLine } from './devices.ts'
 
 const TIMEOUT = 300_000 // for a busy machine; alone, none takes a tenth of it
 
-export function testConformance(name: string, { open, runs = true, missing }: DeviceLine): void {
+export function testConformance(name: string, { open, runs = true, missing, serves = () => true }: DeviceLine): void {
   describe(`${name} conforms`, () => {
     let device: Device
     let reason: string | undefined
@@ -24,10 +24,12 @@ export function testConformance(name: string, { open, runs = true, missing }: De
       if (reason === undefined) await device.close()
     })
 
+    const isServed = ({ family, params }: Case): boolean =>
+      family.form(device.caps, params) !== undefined && family.work(device.caps, params).launches.every(({ kernel }) => serves(kernel))
     const check = (title: string, cases: readonly Case[]): void => {
       it(title, { timeout: TIMEOUT }, async ({ skip }) => {
         if (reason !== undefined) return skip(reason)
-        expect(await failuresOf(device, cases, runs)).toEqual([])
+        expect(await failuresOf(device, cases.filter(isServed), runs)).toEqual([])
       })
     }
     for (const [family, cases] of familyCases()) check(`every case of ${family}`, cases)
@@ -37,8 +39,7 @@ export function testConformance(name: string, { open, runs = true, missing }: De
 }
 
 /** One line for every case that went wrong. All pipelines are asked for at once, since compiling may take several threads. */
-async function failuresOf(device: Device, all: readonly Case[], runs: boolean): Promise<string[]> {
-  const cases = all.filter(({ family, params }) => family.form(device.caps, params) !== undefined) // packed weights are for CPUs
+async function failuresOf(device: Device, cases: readonly Case[], runs: boolean): Promise<string[]> {
   const compiled = cases.flatMap(({ family, params }) =>
     family.work(device.caps, params).launches.map(({ kernel }) => device.compile(kernel)),
   )

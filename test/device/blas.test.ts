@@ -19,6 +19,8 @@ import { runFamily } from '../../src/device/open/run-family.ts'
 import { openVerdicts } from '../../src/device/open/verdict.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
 import { linear } from '../../src/kernel/linear/linear.ts'
+import { matmul } from '../../src/kernel/matmul/matmul.ts'
+import type { BatchAxis } from '../../src/kernel/matmul/params.ts'
 import { floats, put, toFloats } from './kernels.ts'
 import { NATIVE_LEVELS, buildTestLibrary } from './native-library.ts'
 
@@ -159,6 +161,26 @@ describe.each(libraries)('products by %s', (_, library) => {
     )
   })
 
+  it('are right whichever way the matrices lie', async () => {
+    const side = integer({ min: 9, max: 50 })
+    const shape = record({ m: side, k: side, n: side, transposeA: boolean(), transposeB: boolean(), bias: boolean() })
+    await assert(
+      asyncProperty(shape, async (each) => {
+        const params = { ...each, type: 'f32', batch: [] } as const
+        const inputs = {
+          a: valuesOf(each.m * each.k, 1),
+          b: valuesOf(each.k * each.n, 2),
+          ...(each.bias ? { bias: valuesOf(each.n, 3) } : {}),
+        }
+        for (const device of devices) {
+          const { y } = await runFamily(device, matmul, params, inputs, { sentinels: true })
+          expect(findDifference(y, matmul.define(inputs, params).y!, 1e-9)).toBeUndefined() // these waves cancel out far
+        }
+      }),
+      { numRuns: 30 },
+    )
+  })
+
   it('are the same every time', async () => {
     const shape = { m: 150, k: 61, n: 70, bias: true }
     const inputs = { x: valuesOf(70 * 61, 1), w: valuesOf(150 * 61, 2), bias: valuesOf(150, 3) }
@@ -204,14 +226,16 @@ describe('the choice', () => {
   it('is made for classes of sizes', () => {
     const side = integer({ min: 1, max: 2 ** 20 })
     assert(
-      property(record({ m: side, k: side, n: side }), (size) => {
-        const { m, k, n } = measuredSize(size)
+      property(record({ m: side, k: side, n: side, transposeA: boolean(), transposeB: boolean() }), (size) => {
+        const measured = measuredSize(size)
+        const { m, k, n } = measured
         expect([m, k, n].every((count, i) => Number.isInteger(Math.log2(count)) && count <= [size.m, size.k, size.n][i]!)).toBe(true)
         expect(m * k * n).toBeLessThanOrEqual(2 ** 24)
-        expect(measuredSize({ m, k, n })).toEqual({ m, k, n })
+        expect(measuredSize(measured)).toEqual({ ...size, m, k, n })
       }),
     )
-    expect(measuredSize({ m: 2048, k: 2048, n: 128 })).toEqual({ m: 256, k: 512, n: 128 })
+    const lie = { transposeA: false, transposeB: true }
+    expect(measuredSize({ m: 2048, k: 2048, n: 128, ...lie })).toEqual({ m: 256, k: 512, n: 128, ...lie })
   })
 
   it('is measured once, and remembered', async () => {
@@ -221,7 +245,11 @@ describe('the choice', () => {
     for (const m of [64, 70, 127]) expect(await check(device, { ...large, m })).toBeUndefined()
     const { choices } = productsOf(device)!
     expect(choices).toEqual([
-      { size: '64 x 64 x 64', verdict: expect.stringMatching(/^(faster|slower)$/), why: expect.stringMatching(/^\d+\.\d times as fast$/) },
+      {
+        size: '64 x 64 x 64 nt',
+        verdict: expect.stringMatching(/^(faster|slower)$/),
+        why: expect.stringMatching(/^\d+\.\d times as fast$/),
+      },
     ])
     expect([...timings.all.keys()]).toEqual([expect.stringContaining(threaded)])
     await using again = await open(2, {
@@ -239,10 +267,10 @@ describe('the choice', () => {
     const timings = memoryStore()
     await using device = await open(2, { library: wrong, timings })
     expect(await check(device, large)).toBeUndefined()
-    expect(productsOf(device)!.choices).toEqual([{ size: '64 x 64 x 64', verdict: 'wrong', why: expect.stringMatching(/^NMSE /) }])
+    expect(productsOf(device)!.choices).toEqual([{ size: '64 x 64 x 64 nt', verdict: 'wrong', why: expect.stringMatching(/^NMSE /) }])
     // What is remembered is believed: this library then shows what it is.
     const [key] = timings.all.keys()
-    timings.all.set(key!, [{ size: '64 x 64 x 64', verdict: 'faster', why: '9.0 times as fast' }])
+    timings.all.set(key!, [{ size: '64 x 64 x 64 nt', verdict: 'faster', why: '9.0 times as fast' }])
     await using trusting = await open(2, { library: wrong, timings })
     expect(await check(trusting, large)).toMatch(/NMSE 1.00e\+0/)
     expect(trusting.detail).toMatch(/, libplain-wrong.so$/)
@@ -297,7 +325,10 @@ describe('the choice', () => {
       const [key] = Object.keys(JSON.parse(readFileSync(join(home, 'ingot', 'timings.json'), 'utf8')) as object)
       expect(await openTimings().get(key!)).toEqual(choices)
       // What has another shape is as good as not there.
-      writeFileSync(join(home, 'ingot', 'timings.json'), JSON.stringify({ [key!]: [{ size: '64 x 64 x 64', verdict: 'fine', why: '' }] }))
+      writeFileSync(
+        join(home, 'ingot', 'timings.json'),
+        JSON.stringify({ [key!]: [{ size: '64 x 64 x 64 nt', verdict: 'fine', why: '' }] }),
+      )
       expect(await openTimings().get(key!)).toBeUndefined()
     } finally {
       vi.unstubAllEnvs()
@@ -317,44 +348,22 @@ describe('the choice', () => {
       evidence: "by Ingot's own kernels: INGOT_BLAS is off",
       prescription: '',
     })
-    expect(await examine(threaded)).toMatchObject({ status: 'note', evidence: expect.stringMatching(/^OpenBLAS 9.9 .*16 x 16 x 16 \(/) })
+    expect(await examine(threaded)).toMatchObject({ status: 'note', evidence: expect.stringMatching(/^OpenBLAS 9.9 .*16 x 16 x 16 nt \(/) })
     expect(await examine(wrong)).toMatchObject({
       status: 'warn',
-      evidence: expect.stringMatching(/^libplain-wrong.so .* is wrong: NMSE .* \(16 x 16 x 16\)$/),
+      evidence: expect.stringMatching(/^libplain-wrong.so .* is wrong: NMSE .* \(16 x 16 x 16 nt\)$/),
       prescription: expect.stringMatching(/INGOT_BLAS=off/),
     })
   })
 
-  it('leaves alone what is not a whole product', async () => {
+  it('leaves alone what is a batch', async () => {
     await using device = await open(2, { library: wrong, always: true })
-    const outs = kernels[0]!.product!.outs
-    const [m, n] = [2 * outs, 9]
-    const [launch] = linear.work(device.caps, paramsOf({ m, k: 1, n, bias: false })).launches
-    const program = await device.compile(launch!.kernel)
-    const [x, w, y] = [
-      put(
-        device,
-        Array.from({ length: n }, () => 2),
-      ),
-      put(
-        device,
-        Array.from({ length: m }, (_, i) => i + 1),
-      ),
-      put(
-        device,
-        Array.from({ length: n * m }, () => 9),
-      ),
-    ]
-    const run = async (grid: readonly [number, number, number]): Promise<number[]> => {
-      const uniforms = packUniforms(launch!.kernel, launch!.uniforms)
-      const [bytes] = await device.submit([
-        { kind: 'dispatch', program, buffers: [{ buffer: x }, { buffer: w }, { buffer: y }], uniforms, grid },
-        { kind: 'read', from: { buffer: y }, bytes: 4 * n * m },
-      ])
-      return toFloats(bytes!)
+    const run = async (batch: readonly BatchAxis[]): Promise<unknown> => {
+      const params = { type: 'f32', m: 10, n: 10, k: 1, transposeA: false, transposeB: true, batch, bias: false } as const
+      const inputs = { a: valuesOf(20, 1).fill(2), b: valuesOf(20, 1).fill(3) }
+      return (await runFamily(device, matmul, params, inputs))['y']
     }
-    const half = Array.from({ length: m }, (_, i) => (i < outs ? 2 * (i + 1) : 9))
-    expect(await run([1, 1, 1])).toEqual(Array.from({ length: n }, () => half).flat())
-    expect(await run(launch!.grid)).toEqual(Array.from({ length: n * m }, () => 0))
+    expect(await run([{ size: 2, strideA: 10, strideB: 10 }])).toEqual(new Float32Array(200).fill(6))
+    expect(await run([])).toEqual(new Float32Array(100))
   })
 })

@@ -1,11 +1,12 @@
 // The rules of device.ts as tests, the same for every device. A device is one line in a *.test.ts beside this file.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { decodeElements, encodeElements } from '../../src/base/element.ts'
 import { type ErrorCode, IngotError, isIngotError } from '../../src/base/error.ts'
 import type { BufferHandle, ByteRange, Command, Device, Dispatch } from '../../src/device/device.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
-import { floats, put, scale, scaling, stepping, subtraction, toFloats } from './kernels.ts'
+import { LANES, floats, grow, put, scale, scaling, stepping, subtraction, toFloats } from './kernels.ts'
 
 export interface ContractOptions {
   /** false for a device whose dispatches do nothing */
@@ -165,6 +166,20 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
     })
 
     describe('programs', () => {
+      it('computes with 64-bit floats, or says that it has none', async () => {
+        if (!device.caps.f64)
+          return expect(await failure(() => device.compile(grow))).toMatch(/^unsupported: grow: \w+ has no 64-bit floats/)
+        const numbers = Array.from({ length: 2 * LANES }, (_, i) => i / 3 - 10)
+        const x = device.alloc(8 * numbers.length)
+        device.write(x, 0, encodeElements('f64', numbers))
+        const program = await device.compile(grow)
+        await device.submit([{ kind: 'dispatch', program, buffers: [{ buffer: x }], uniforms: new Uint8Array(0), grid: [1, 1, 1] }])
+        const got = decodeElements('f64', await device.read(x, 0, 8 * numbers.length), numbers.length)
+        device.free(x)
+        const wanted = numbers.map((value) => (runs ? Math.exp(value) / 3 : value))
+        return expect(wanted.filter((want, i) => !(Math.abs(got[i]! - want) <= 1e-15 * Math.abs(want)))).toEqual([])
+      })
+
       it('compiles the same content once', async () => {
         const one = kernel('fresh', { params: { x: buffer('f32', 'write') } }, (p) => p.x.set(0, 17))
         const two = kernel('fresh', { params: { x: buffer('f32', 'write') } }, (p) => p.x.set(0, 17))

@@ -45,6 +45,12 @@ export const subtract = kernel(
   },
 )
 
+/** x[i] = exp(x[i]) / 3 in 64 bits, two at a time; needs whole workgroups */
+export const grow = kernel('grow', { params: { x: buffer('f64', 'readwrite') }, workgroup: [LANES] }, ({ x }, k) => {
+  const i = k.let('i', k.globalId.x.mul(2))
+  x.store(i, x.load(i, 2).exp().div(3))
+})
+
 export function floats(...values: readonly number[]): Uint8Array {
   return new Uint8Array(Float32Array.from(values).buffer)
 }

@@ -52,6 +52,7 @@ describe('metal', () => {
       subgroup: 32,
       tiles: true,
       f16: true,
+      f64: false,
       sharedBytes: 32768,
       bindings: 30,
       alignment: 16,

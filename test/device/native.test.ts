@@ -2,10 +2,10 @@
 
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { testContract } from './contract.ts'
-import { scale, step, subtract } from './kernels.ts'
+import { grow, scale, step, subtract } from './kernels.ts'
 import { NATIVE_LEVELS, buildTestLibrary } from './native-library.ts'
 
 for (const level of NATIVE_LEVELS) {
-  const { folder, missing } = await buildTestLibrary('contract', level, [scale, step, subtract])
+  const { folder, missing } = await buildTestLibrary('contract', level, [scale, step, subtract, grow])
   testContract(`cpu, ${level.title}`, () => openCpu({ threads: 2, level: level.name, libraries: folder }), { missing })
 }

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
+import { ELEMENT_BYTES, ELEMENT_TYPES, type ElementType, encodeElements, roundElements } from '../../src/base/element.ts'
 import { findDifference, nmse } from '../../src/device/open/compare.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { REFERENCE_CAPS, openReference } from '../../src/device/reference/reference.ts'
@@ -54,7 +55,28 @@ describe('the self-test', () => {
   })
 })
 
+/** y = x, byte by byte, whatever the elements are */
+function copying(type: ElementType, elements: number) {
+  const params = { x: buffer('u8', 'read'), y: buffer('u8', 'write') }
+  const copy = kernel('copy', { params }, (p, k) => k.for({ to: elements * ELEMENT_BYTES[type] }, (i) => p.y.set(i, p.x.at(i))))
+  return {
+    name: 'copying',
+    buffers: () => [{ name: 'x', role: 'in', type, elements } as const, { name: 'y', role: 'out', type, elements } as const],
+    work: () => ({ launches: [{ kernel: copy, uniforms: {}, grid: [1, 1, 1] as const }] }),
+  }
+}
+
 describe('running a family', () => {
+  it.each(ELEMENT_TYPES)('brings elements of type %s there and back', async (type) => {
+    const numbers = { f64: [1 / 3, -0, 1e300], i64: [-(2 ** 52) - 1, 2 ** 40 + 1, 0], bf16: [1.5, -(2 ** 100), Infinity] }[type as string]
+    const values = roundElements(type, numbers ?? [1, 0, 3])
+    const { y } = await runFamily(openReference(), copying(type, 3), {}, { x: values }, { sentinels: true })
+    expect(y).toEqual(values)
+    if (ELEMENT_BYTES[type] === 1) return
+    const { y: raw } = await runFamily(openReference(), copying(type, 3), {}, { x: encodeElements(type, values) })
+    expect(raw).toEqual(values)
+  })
+
   it('is one submission, and shows what was not written', async () => {
     const device = openReference()
     const { x } = await runFamily(device, counting(8, 5), {}, {})

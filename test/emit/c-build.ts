@@ -23,7 +23,7 @@ const FLAGS = [
   '-Werror',
 ]
 
-/** A call into libm fails to link. */
+/** A call into libm fails to link, unless a kernel with functions of f64 asks for it. */
 const LINK = ['-shared', '-Wl,-z,defs']
 /** Bytes that nobody may write to. */
 const GUARD = 64
@@ -54,18 +54,36 @@ export interface Library extends Disposable {
 }
 
 /** Compiles without running; throws what the compiler says. */
-export function compile(source: CSource, compiler: string, march: string, extra = ['-O2']): boolean {
+export function compile(source: CSource, compiler: string, march: string, extra = ['-O2'], libraries: readonly string[] = []): boolean {
   const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
   try {
-    return compileIn(folder, source, compiler, march, extra) !== ''
+    return compileIn(folder, source, compiler, march, extra, libraries) !== ''
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-function compileIn(folder: string, source: CSource, compiler: string, march: string, extra: readonly string[]): string {
+function compileIn(
+  folder: string,
+  source: CSource,
+  compiler: string,
+  march: string,
+  extra: readonly string[],
+  libraries: readonly string[],
+): string {
   const [input, output] = [join(folder, 'kernels.c'), join(folder, 'kernels.so')]
-  const flags = [...FLAGS, ...extra, `-march=${march}`, `-I${PRELUDE}`, '-fPIC', ...(extra.includes('-c') ? [] : LINK), '-o', output, input]
+  const flags = [
+    ...FLAGS,
+    ...extra,
+    `-march=${march}`,
+    `-I${PRELUDE}`,
+    '-fPIC',
+    ...(extra.includes('-c') ? [] : LINK),
+    '-o',
+    output,
+    input,
+    ...libraries,
+  ]
   writeFileSync(input, source.text)
   try {
     execFileSync(compiler, flags, { stdio: 'pipe' })
@@ -76,9 +94,9 @@ function compileIn(folder: string, source: CSource, compiler: string, march: str
 }
 
 /** Compiles and loads. */
-export function build(source: CSource, compiler: string, march: string, extra = ['-O2']): Library {
+export function build(source: CSource, compiler: string, march: string, extra = ['-O2'], libraries: readonly string[] = []): Library {
   const folder = mkdtempSync(join(tmpdir(), 'ingot-c-'))
-  const path = compileIn(folder, source, compiler, march, extra)
+  const path = compileIn(folder, source, compiler, march, extra, libraries)
   const koffi = createRequire(import.meta.url)('koffi') as {
     load(path: string): { func(prototype: string): (...values: unknown[]) => void; unload(): void }
     address(value: unknown): bigint

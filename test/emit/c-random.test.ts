@@ -23,6 +23,8 @@ const KINDS: readonly RandomOptions[] = [
   { workgroupMax: 1 },
   { subgroup: 32, size: 8 },
   { f16: false, narrow: false },
+  { f64: true },
+  { f64: true, subgroup: 4 },
 ]
 
 describe.skipIf(COMPILERS.length === 0)('random kernels in C (skipped where no C compiler is installed)', () => {
@@ -35,7 +37,7 @@ describe.skipIf(COMPILERS.length === 0)('random kernels in C (skipped where no C
       })
       const compiler = COMPILERS[(start / BATCH) % COMPILERS.length] as string
       const march = process.arch === 'x64' && start % (4 * BATCH) === 0 ? 'x86-64' : 'native'
-      using library = build(emitC(batch.map(({ kernel }) => kernel)), compiler, march, EXTRA)
+      using library = build(emitC(batch.map(({ kernel }) => kernel)), compiler, march, EXTRA, ['-lm'])
       for (const {
         seed,
         random: { buffers, uniforms, grid, outputs },

@@ -1,7 +1,7 @@
 // Numbers and names as text: short, legal, and the same number back.
-import { assert, float, property } from 'fast-check'
+import { assert, double, float, property } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { floatDigits, halfDigits, hex } from '../../src/emit/clike/literal.ts'
+import { doubleDigits, floatDigits, halfDigits, hex } from '../../src/emit/clike/literal.ts'
 import { Names, words } from '../../src/emit/clike/name.ts'
 
 describe('numbers as text', () => {
@@ -35,6 +35,25 @@ describe('numbers as text', () => {
       expect(Math.abs(Number(text))).toBeLessThanOrEqual(3.4028234663852886e38)
       expect(halfDigits(sign * 65510)).toBe(sign > 0 ? '65504.0' : '-65504.0')
     }
+  })
+
+  it('gives every f64 back, with a point or an exponent', () => {
+    expect([0.1, -0, 1, 1 / 3, 1e22, 5e-324, -123456789.125].map(doubleDigits)).toEqual([
+      '0.1',
+      '-0.0',
+      '1.0',
+      '0.3333333333333333',
+      '1e22',
+      '5e-324',
+      '-123456789.125',
+    ])
+    assert(
+      property(double({ noNaN: true, noDefaultInfinity: true }), (value) => {
+        const text = doubleDigits(value)
+        return Object.is(Number(text), value) && /[.e]/.test(text)
+      }),
+      { numRuns: 2000 },
+    )
   })
 
   it('gives every f32 back', () => {

@@ -151,6 +151,19 @@ describe('vectors', () => {
     ).toEqual([])
   })
 
+  it.each([2, 4, 8, 16] as const)('of %i are zipped', (width) => {
+    expect(
+      differences(
+        kernel('zip', { params: { x: buffer('f32', 'read'), y: buffer('f32', 'write') } }, (p) => {
+          const [low, high] = p.x.load(0, width).zip(p.x.load(width, width))
+          p.y.store(0, low)
+          p.y.store(width, high)
+        }),
+        { x: Float32Array.from({ length: 32 }, (_, i) => i), y: new Float32Array(2 * width) },
+      ),
+    ).toEqual([])
+  })
+
   it('hold booleans', () => {
     expect(
       differences(

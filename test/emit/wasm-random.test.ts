@@ -15,6 +15,8 @@ const KINDS: readonly RandomOptions[] = [
   { subgroup: 8, workgroupMax: 32 },
   { f16: false, narrow: false },
   { workgroupMax: 1 },
+  { workgroupMax: 16, f64: true },
+  { subgroup: 4, workgroupMax: 8, f64: true },
 ]
 
 /** What went wrong, with the kernel; undefined if all is well. */
@@ -22,7 +24,7 @@ function fault(seed: number): string | undefined {
   const { kernel, buffers, uniforms, grid, outputs } = randomKernel(seed, KINDS[seed % KINDS.length])
   const wanted = buffers()
   interpret(kernel, { buffers: wanted, uniforms, grid }, { check: false })
-  // kinds repeat after five seeds, variants after four: each meets each
+  // kinds repeat after seven seeds, variants after six: each meets each
   const [name, features] = VARIANTS[seed % VARIANTS.length]!
   const got = buffers()
   try {

@@ -3,6 +3,7 @@
 import { buffersOf, packUniforms, type Kernel } from '../../src/ir/kernel.ts'
 import { argsBytes, ARGS, emitWasm, uniformsOffset } from '../../src/emit/wasm/emit.ts'
 import { detectWasm, type WasmFeatures } from '../../src/emit/wasm/features.ts'
+import { importsFor } from '../../src/emit/wasm/math.ts'
 
 const START = 65536
 const found = await detectWasm()
@@ -55,7 +56,7 @@ export function runWasm(kernel: Kernel, { buffers, uniforms = {}, grid = [1, 1, 
   })
   all.set(packUniforms(kernel, uniforms), args + uniformsOffset(kernel))
   const scratch = place(scratchBytes)
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } })
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), importsFor(memory))
   const run = exports[entry] as (args: number, scratch: number, begin: number, end: number) => void
   const total = grid[0] * grid[1] * grid[2]
   const middle = Math.floor(total / 3)

@@ -1,9 +1,8 @@
 // The bytes a random kernel works on, and the comparison of what two targets made of them.
-import { type Storage, isFloat, registerOf, storageBytes, storageScalar, widthOf } from '../../src/base/dtype.ts'
+import { SCALAR_BYTES, type Storage, isFloat, registerOf, storageBytes, storageScalar, widthOf } from '../../src/base/dtype.ts'
+import { decodeElements, encodeElements } from '../../src/base/element.ts'
 import { IngotError } from '../../src/base/error.ts'
-import { HALVES } from '../../src/base/half-table.ts'
-import { encodeHalf } from '../../src/base/half.ts'
-import { Random } from './random-value.ts'
+import { Random, randomFloat } from './random-number.ts'
 
 export interface RandomOutput {
   readonly name: string
@@ -12,26 +11,23 @@ export interface RandomOutput {
   readonly tolerance: readonly number[]
 }
 
-/** Random elements: floats on the grid 1/16 within 4, integers anything. Padded to whole words. */
+/** Random elements: floats on the grid of their type within 4, integers anything. Padded to whole words. */
 export function fill(storage: Storage, length: number, seed: number): Uint8Array {
   const random = new Random(seed)
   const bytes = new Uint8Array(Math.ceil((length * storageBytes(storage)) / 4) * 4)
   const scalar = storageScalar(storage)
-  const float = (): number => (random.below(129) - 64) / 16
-  if (scalar === 'f32')
-    new Float32Array(bytes.buffer).forEach((_, at, cells) => {
-      cells[at] = float()
-    })
-  else if (scalar === 'f16')
-    new Uint16Array(bytes.buffer).forEach((_, at, cells) => {
-      cells[at] = encodeHalf(float())
-    })
-  else
+  if (scalar === 'f32' || scalar === 'f16' || scalar === 'f64') {
+    const values = Array.from({ length: bytes.length / SCALAR_BYTES[scalar] }, () => randomFloat(random, scalar))
+    bytes.set(encodeElements(scalar, values))
+  } else
     new Uint32Array(bytes.buffer).forEach((_, at, cells) => {
       cells[at] = random.word()
     })
   return bytes
 }
+
+/** By how much any float may be off: at all, and in parts of its size. */
+const LEAST: Readonly<Record<string, readonly [number, number]>> = { f16: [1e-6, 2 ** -10], f32: [1e-6, 2 ** -21], f64: [1e-14, 2 ** -48] }
 
 /** Throws `wrong-result` at the first element that differs: integers by any bit, floats by more than the output's tolerance. */
 export function compareOutputs(
@@ -45,11 +41,8 @@ export function compareOutputs(
     const floats = isFloat(registerOf(storage))
     for (let at = 0; at < want.length; at++) {
       const [a, b] = [want[at]!, got[at]!]
-      const most = floats
-        ? 1e-6 +
-          2 * tolerance[Math.floor(at / width) % tolerance.length]! +
-          Math.abs(a) * (storageScalar(storage) === 'f16' ? 2 ** -10 : 2 ** -21)
-        : 0
+      const [least, part] = LEAST[storageScalar(storage)] ?? [0, 0]
+      const most = floats ? least + 2 * tolerance[Math.floor(at / width) % tolerance.length]! + Math.abs(a) * part : 0
       if (a === b || Math.abs(a - b) <= most || (Number.isNaN(a) && Number.isNaN(b))) continue
       throw new IngotError('wrong-result', `${name}[${Math.floor(at / width)}] differs`, {
         op: storage,
@@ -60,12 +53,15 @@ export function compareOutputs(
   }
 }
 
-function numbers(storage: Storage, { buffer, byteOffset, byteLength }: Uint8Array): ArrayLike<number> {
+function numbers(storage: Storage, bytes: Uint8Array): ArrayLike<number> {
+  const { buffer, byteOffset, byteLength } = bytes
   switch (storageScalar(storage)) {
     case 'f32':
       return new Float32Array(buffer, byteOffset, byteLength / 4)
     case 'f16':
-      return Float32Array.from(new Uint16Array(buffer, byteOffset, byteLength / 2), (bits) => HALVES[bits]!)
+      return decodeElements('f16', bytes, byteLength / 2)
+    case 'f64':
+      return new Float64Array(buffer, byteOffset, byteLength / 8)
     case 'u8':
     case 'i8':
       return new Uint8Array(buffer, byteOffset, byteLength)

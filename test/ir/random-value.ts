@@ -5,6 +5,7 @@ import { type DType, type Scalar, type Width, isFloat, scalarOf, vector, widthOf
 import type { Builder } from '../../src/ir/build.ts'
 import type { Arg, OpName } from '../../src/ir/op.ts'
 import { Value } from '../../src/ir/value.ts'
+import { type Random, gridOf, randomFloat } from './random-number.ts'
 
 export type V = Value<DType>
 
@@ -16,7 +17,7 @@ export interface Known {
   readonly grid: number
 }
 
-/** A memory that can be read: random elements are on the grid 1/16 within 4 if they are floats. */
+/** A memory that can be read: random elements are on the grid of their type within 4 if they are floats. */
 export interface Input {
   readonly scalar: Scalar
   /** of one element */
@@ -26,31 +27,12 @@ export interface Input {
   load(index: V, width: Width): V
 }
 
-export class Random {
-  #state: number
-  constructor(seed: number) {
-    this.#state = Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995
-  }
-  /** from 0, below 1 */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0
-    let x = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1)
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61)
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32
-  }
-  below(count: number): number {
-    return Math.floor(this.next() * count)
-  }
-  chance(part: number): boolean {
-    return this.next() < part
-  }
-  pick<T>(list: readonly T[]): T {
-    return list[this.below(list.length)] as T
-  }
-  word(): number {
-    return this.chance(0.3) ? this.pick([0, 1, 2, 31, 32, 255, 2 ** 31, 2 ** 31 - 1, 2 ** 32 - 1]) : this.below(2 ** 32)
-  }
-}
+/** Bits of a mantissa, but for the first. */
+const MANTISSA: Readonly<Record<string, number>> = { f16: 10, f32: 23, f64: 52 }
+/** How much a rounded operation may be off, in parts of its size. */
+const EPSILON: Readonly<Record<string, number>> = { f16: 2 ** -10, f32: 2 ** -21, f64: 2 ** -50 }
+/** How much functions of f64 may be off besides; those of other types differ more between targets. */
+const DOUBLE_EXTRA = 2 ** -48
 
 const UNARY_FLOAT = {
   neg: 1,
@@ -86,13 +68,21 @@ export class Expressions {
   /** Leaves that all lanes share only, for conditions around barriers. */
   uniform = false
   readonly #half: boolean
+  readonly #double: boolean
 
-  constructor(random: Random, builder: Builder, inputs: readonly Input[], leaves: readonly Known[], half: boolean) {
+  constructor(
+    random: Random,
+    builder: Builder,
+    inputs: readonly Input[],
+    leaves: readonly Known[],
+    { f16, f64 }: { readonly f16: boolean; readonly f64: boolean },
+  ) {
     this.random = random
     this.builder = builder
     this.inputs = inputs
     this.leaves = leaves
-    this.#half = half
+    this.#half = f16
+    this.#double = f64
   }
 
   op(name: OpName, src: readonly V[], dtype: DType = 'void', arg: Arg = null): V {
@@ -114,9 +104,12 @@ export class Expressions {
   }
 
   anyType(): DType {
-    const scalar = this.random.pick<Scalar>(
-      this.#half ? ['f32', 'i32', 'u32', 'f16', 'bool', 'f32', 'u32'] : ['f32', 'i32', 'u32', 'bool', 'f32', 'u32'],
-    )
+    const scalar = this.random.pick<Scalar>([
+      ...(this.#half
+        ? (['f32', 'i32', 'u32', 'f16', 'bool', 'f32', 'u32'] as const)
+        : (['f32', 'i32', 'u32', 'bool', 'f32', 'u32'] as const)),
+      ...(this.#double ? (['f64', 'f64', 'f64'] as const) : []),
+    ])
     return vector(scalar, this.random.pick<1 | Width>([1, 1, 1, 1, 2, 4, 4, 8, 16]))
   }
 
@@ -163,7 +156,7 @@ export class Expressions {
     const inputs = this.inputs.filter((input) => input.scalar === scalar && (input.width === width || (input.width === 1 && width > 1)))
     if (inputs.length > 0 && random.chance(0.6)) return this.load(random.pick(inputs), width)
     if (scalar === 'bool') return this.known(this.number(dtype, random.chance(0.5)))
-    if (isFloat(dtype)) return this.known(this.number(dtype, (random.below(129) - 64) / 16), 4, 0, 4)
+    if (isFloat(dtype)) return this.known(this.number(dtype, randomFloat(random, scalar)), 4, 0, gridOf(scalar))
     return this.known(this.number(dtype, scalar === 'i32' ? random.word() | 0 : random.word()))
   }
 
@@ -171,7 +164,7 @@ export class Expressions {
     const wide = input.width === 1 && width > 1
     const count = wide ? input.length - width + 1 : input.length
     const at = this.uniform ? this.number('u32', this.random.below(count)) : this.index(count, 0)
-    return this.known(wide ? input.load(at, width as Width) : input.at(at), 4, 0, 4)
+    return this.known(wide ? input.load(at, width as Width) : input.at(at), 4, 0, gridOf(input.scalar))
   }
 
   /** Ops that change the width or the type only; undefined if none fits. */
@@ -194,7 +187,17 @@ export class Expressions {
       const from = this.value(vector(scalar, random.pick<Width>([2, 4, 8, 16])), depth)
       return like(from, this.op('extract', [from.v], 'void', random.below(widthOf(from.v.node.dtype))))
     }
-    const way = random.below(4)
+    const way = random.below(scalar === 'bool' ? 4 : 5)
+    if (way === 4) {
+      const [a, b] = [this.value(dtype, depth), this.value(dtype, depth)]
+      const worst = (of: (part: Known) => number): number => Math.max(of(a), of(b))
+      return this.known(
+        this.op('zip', [a.v, b.v], 'void', random.below(2)),
+        worst(({ bound }) => bound),
+        worst(({ error }) => error),
+        worst(({ grid }) => grid),
+      )
+    }
     if (way === 0) {
       const from = this.value(scalar, depth)
       return like(from, this.op('splat', [from.v], dtype))
@@ -278,16 +281,19 @@ export class Expressions {
   }
 
   #eps(dtype: DType): number {
-    return scalarOf(dtype) === 'f16' ? 2 ** -10 : 2 ** -21
+    return EPSILON[scalarOf(dtype)]!
   }
   #rounded(v: V, bound: number, error: number, extra = 0): Known {
-    return this.known(v, bound, error + (bound + 2 ** -4) * this.#eps(v.node.dtype) + extra, 99)
+    const { dtype } = v.node
+    const own = scalarOf(dtype) === 'f64' ? Math.min(extra, DOUBLE_EXTRA) : extra
+    return this.known(v, bound, error + (bound + 2 ** -4) * this.#eps(dtype) + own, 99)
   }
   /** Sums and products: exact if the operands are and the result fits the mantissa. */
   #sum(name: OpName, src: readonly V[], bound: number, error: number, from: readonly Known[], grid: number, steps = 1): Known {
     const v = this.op(name, src)
-    const half = scalarOf(v.node.dtype) === 'f16'
-    const exact = from.every((one) => one.error === 0) && grid + Math.log2(bound + 1) <= (half ? 10 : 23) && grid <= (half ? 10 : 99)
+    const scalar = scalarOf(v.node.dtype)
+    const fits = grid + Math.log2(bound + 1) <= MANTISSA[scalar]! && (scalar !== 'f16' || grid <= 10)
+    const exact = from.every((one) => one.error === 0) && fits
     return exact ? this.known(v, bound, 0, grid) : this.#rounded(v, bound, error + (steps - 1) * bound * this.#eps(v.node.dtype))
   }
 
@@ -330,13 +336,14 @@ export class Expressions {
     const { random } = this
     const width = widthOf(dtype)
     const half = scalarOf(dtype) === 'f16'
-    if (this.#half && random.chance(0.4)) {
+    if (this.#double && random.chance(0.4)) return this.#doubleCast(dtype, depth)
+    if (this.#half && scalarOf(dtype) !== 'f64' && random.chance(0.4)) {
       const from = this.clamp(this.value(vector(half ? 'f32' : 'f16', width), depth), 4)
       const v = this.op('cast', [from.v], dtype)
       const fits = from.error === 0 && (!half || from.grid <= 8)
       return fits ? { ...from, v } : this.#rounded(v, from.bound, from.error)
     }
-    if (!half && random.chance(0.3)) {
+    if (scalarOf(dtype) === 'f32' && random.chance(0.3)) {
       const bits = this.op('or', [
         this.op('and', [this.value(vector('u32', width), depth).v, this.number(vector('u32', width), 0x7fffff)]),
         this.number(vector('u32', width), 0x3f800000),
@@ -355,6 +362,26 @@ export class Expressions {
     return this.known(this.op('cast', [small], dtype), half ? 8 : 64, 0, 0)
   }
 
+  /** A float to f64, or an f64 to another. */
+  #doubleCast(dtype: DType, depth: number): Known {
+    const { random } = this
+    const [scalar, width] = [scalarOf(dtype), widthOf(dtype)]
+    if (scalar === 'f64' && random.chance(0.3)) {
+      const from = vector(random.pick(['i32', 'u32', 'bool'] as const), width)
+      return this.known(this.op('cast', [this.value(from, depth).v], dtype), scalarOf(from) === 'bool' ? 1 : 2 ** 32, 0, 0)
+    }
+    const other = scalar !== 'f64' ? 'f64' : this.#half && random.chance(0.5) ? 'f16' : 'f32'
+    const from = this.clamp(this.value(vector(other, width), depth), 4)
+    const v = this.op('cast', [from.v], dtype)
+    const fits = scalar === 'f64' || from.grid <= (scalar === 'f16' ? 8 : 20)
+    return from.error === 0 && fits ? { ...from, v } : this.#rounded(v, from.bound, from.error)
+  }
+
+  /** The type of floats that decide something. */
+  #deciding(): 'f32' | 'f64' {
+    return this.#double && this.random.chance(0.5) ? 'f64' : 'f32'
+  }
+
   #integer(dtype: DType, depth: number): V {
     const { random } = this
     const scalar = scalarOf(dtype) as 'i32' | 'u32'
@@ -370,7 +397,7 @@ export class Expressions {
       case 2:
         return this.op('cast', [one(vector('bool', width))], dtype)
       case 3: {
-        const from = this.value(vector('f32', width), depth)
+        const from = this.value(vector(this.#deciding(), width), depth)
         if (from.error !== 0) return one(dtype)
         const scaled = this.op('mul', [from.v, this.number(from.v.node.dtype, random.pick([1, 4, 2 ** 27, 2 ** 30]))])
         return this.op('cast', [scaled], dtype)
@@ -428,8 +455,11 @@ export class Expressions {
       case 2:
         return this.known(this.op('cast', [this.op('and', [one(vector('u32', width)), this.number(vector('u32', width), 3)])], dtype))
       case 3: {
-        const [a, b] = [this.value(vector('f32', width), depth), this.value(vector('f32', width), depth)]
-        if (a.error === 0 && b.error === 0) return this.known(this.op(random.pick(COMPARE), [a.v, b.v]))
+        const type = vector(this.#deciding(), width)
+        const [a, b] = [this.value(type, depth), this.value(type, depth)]
+        if (a.error === 0 && b.error === 0) {
+          return this.known(random.chance(0.9) ? this.op(random.pick(COMPARE), [a.v, b.v]) : this.op('cast', [a.v], dtype))
+        }
         return this.known(one(dtype))
       }
       default: {

@@ -16,7 +16,8 @@ import { type ParamSpec, type Scope, type Var, buffer, kernel, uniform } from '.
 import type { Kernel } from '../../src/ir/kernel.ts'
 import type { AtomicKind } from '../../src/ir/op.ts'
 import { type RandomOutput, fill } from './random-data.ts'
-import { Expressions, type Input, type Known, Random, type V } from './random-value.ts'
+import { Random } from './random-number.ts'
+import { Expressions, type Input, type Known, type V } from './random-value.ts'
 
 export { type RandomOutput, compareOutputs } from './random-data.ts'
 
@@ -27,6 +28,8 @@ export interface RandomOptions {
   readonly workgroupMax?: number
   /** f16 registers and arithmetic; default true. Memory of f16 is used either way only with it. */
   readonly f16?: boolean
+  /** f64 registers, arithmetic and memory; default false, since GPUs have none */
+  readonly f64?: boolean
   /** memory of 8 and 16 bits, default true */
   readonly narrow?: boolean
   readonly shared?: boolean
@@ -58,8 +61,10 @@ type Control = 'workgroup' | 'subgroup' | 'lane'
 const WIDE: readonly Storage[] = ['f32', 'i32', 'u32', 'f32x4', 'u32x2', 'i32x4', 'f32x2']
 const NARROW: readonly Storage[] = ['u8', 'i8', 'u16', 'i16']
 const HALF: readonly Storage[] = ['f16', 'f16x4']
+const DOUBLE: readonly Storage[] = ['f64', 'f64x2', 'f64x4']
 /** What a variable of floats promises at all times. */
-const PROMISE = { f32: { bound: 4, error: 2 ** -12 }, f16: { bound: 4, error: 2 ** -5 } } as const
+const PROMISE = { f32: { bound: 4, error: 2 ** -12 }, f16: { bound: 4, error: 2 ** -5 }, f64: { bound: 4, error: 2 ** -42 } } as const
+const promiseOf = (dtype: DType): (typeof PROMISE)[keyof typeof PROMISE] => PROMISE[scalarOf(dtype) as keyof typeof PROMISE]
 const COUNTERS = 16
 /** Elements of each output that a lane may write. */
 const SLOTS = 12
@@ -95,6 +100,7 @@ class Writer {
       subgroup: 0,
       workgroupMax: 64,
       f16: true,
+      f64: false,
       narrow: true,
       shared: true,
       atomics: true,
@@ -102,19 +108,19 @@ class Writer {
       size: 12,
       ...options,
     }
-    const { subgroup, workgroupMax, f16, narrow } = this.#options
+    const { subgroup, workgroupMax, f16, f64, narrow } = this.#options
     this.#workgroup = this.#shape(subgroup, workgroupMax)
     this.#lanes = this.#workgroup[0] * this.#workgroup[1] * this.#workgroup[2]
     this.#grid = [1 + random.below(3), 1 + random.below(2), 1 + random.below(2)]
-    const storages = [...WIDE, ...(narrow ? NARROW : []), ...(f16 ? HALF : [])]
-    this.#inputs = ['a', 'b', 'c'].map((name, at) => ({
+    const storages = [...WIDE, ...(narrow ? NARROW : []), ...(f16 ? HALF : []), ...(f64 ? DOUBLE : [])]
+    this.#inputs = ['a', 'b', 'c', ...(f64 ? ['d', 'e'] : [])].map((name, at) => ({
       name,
-      storage: at === 0 ? 'f32' : random.pick(storages),
+      storage: at === 0 ? 'f32' : random.pick(at < 3 ? storages : DOUBLE),
       length: 64 + 4 * random.below(16),
     }))
-    this.#outputs = ['x', 'y', 'z'].map((name, at) => ({
+    this.#outputs = ['x', 'y', 'z', ...(f64 ? ['u', 'v'] : [])].map((name, at) => ({
       name,
-      storage: at === 0 ? 'f32' : at === 1 ? 'u32' : random.pick(storages),
+      storage: at === 0 ? 'f32' : at === 1 ? 'u32' : random.pick(at === 2 ? storages : DOUBLE),
       slots: [],
     }))
     this.#uniforms = { n: random.below(6), m: random.word() | 0, r: (random.below(129) - 64) / 16 }
@@ -170,7 +176,7 @@ class Writer {
       at: (at) => this.#memory[name]!.at(at),
       load: (at, width) => this.#memory[name]!.load(at, width),
     }))
-    this.#x = new Expressions(this.#random, k.lane.builder, inputs, leaves, this.#options.f16)
+    this.#x = new Expressions(this.#random, k.lane.builder, inputs, leaves, this.#options)
     const { workgroupId: w, gridSize: g } = k
     this.#global = k.let('global', w.z.mul(g.y).add(w.y).mul(g.x).add(w.x).mul(this.#lanes).add(k.lane))
     this.#x.pool.push(known(this.#global))
@@ -232,7 +238,7 @@ class Writer {
   #kept(dtype: DType, depth: number): V {
     const value = this.#x.value(dtype, depth)
     if (!isFloat(dtype)) return value.v
-    const { bound, error } = PROMISE[scalarOf(dtype) as 'f32' | 'f16']
+    const { bound, error } = promiseOf(dtype)
     if (value.error <= error) return this.#x.clamp(value, bound).v
     return this.#x.number(dtype, 0.25)
   }
@@ -244,7 +250,7 @@ class Writer {
   }
 
   #get(variable: Var<DType>, dtype: DType): Known {
-    const promise = isFloat(dtype) ? PROMISE[scalarOf(dtype) as 'f32' | 'f16'] : { bound: 0, error: 0 }
+    const promise = isFloat(dtype) ? promiseOf(dtype) : { bound: 0, error: 0 }
     return { v: variable.get(), ...promise, grid: 99 }
   }
 
@@ -413,8 +419,16 @@ class Writer {
   #combine(): void {
     const x = this.#x
     const k = this.#k
-    const { subgroup, f16 } = this.#options
-    const types: readonly DType[] = ['u32', 'i32', 'f32', 'u32x4', 'f32x2', f16 ? 'f16' : 'f32']
+    const { subgroup, f16, f64 } = this.#options
+    const types: readonly DType[] = [
+      'u32',
+      'i32',
+      'f32',
+      'u32x4',
+      'f32x2',
+      f16 ? 'f16' : 'f32',
+      ...(f64 ? (['f64', 'f64x4'] as const) : []),
+    ]
     const picked = x.value(this.#random.pick(types), 2)
     const value = isFloat(picked.v.node.dtype) ? x.clamp(picked, 1) : picked
     const { v } = value
@@ -426,9 +440,10 @@ class Writer {
       case 0: {
         const sum = k.subSum(v)
         if (!isFloat(v.node.dtype)) return add(sum)
-        const half = scalarOf(v.node.dtype) === 'f16'
-        const exact = value.error === 0 && value.grid <= (half ? 3 : 12)
-        const error = exact ? 0 : subgroup * (value.error + subgroup * 2 ** (half ? -11 : -22))
+        const scalar = scalarOf(v.node.dtype)
+        const [most, eps] = scalar === 'f16' ? [3, 2 ** -11] : scalar === 'f64' ? [40, 2 ** -51] : [12, 2 ** -22]
+        const exact = value.error === 0 && value.grid <= most
+        const error = exact ? 0 : subgroup * (value.error + subgroup * eps)
         const clamped = x.clamp({ v: sum, bound: subgroup, error, grid: value.grid }, 4)
         return add(clamped.v, clamped)
       }

@@ -3,7 +3,7 @@ import { IngotError } from '../../src/base/error.ts'
 import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 
-type Array = Float32Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array
+type Array = Float32Array | Float64Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array
 
 export function run(
   kernel: Kernel,

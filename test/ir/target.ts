@@ -35,6 +35,9 @@ const BASIC: readonly OpName[] = [
   'join',
 ]
 
+/** Functions that a target with f64 has for it, at the least: nothing decomposes them. */
+const DOUBLE: readonly OpName[] = ['exp', 'exp2', 'log', 'log2', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'tanh', 'pow']
+
 export const RICH: Target = {
   name: 'rich',
   spells: new Set(EVERY),
@@ -42,6 +45,7 @@ export const RICH: Target = {
   subgroup: 32,
   tiles: true,
   half: true,
+  double: { width: 16, spells: new Set() },
   narrow: true,
   width: 16,
 }
@@ -52,11 +56,13 @@ export const POOR: Target = {
   subgroup: 0,
   tiles: false,
   half: false,
+  double: { width: 2, spells: new Set(DOUBLE) },
   narrow: false,
   width: 4,
 }
 /** Lanes and subgroups, but 32-bit words only: like WGSL without extensions. */
-export const WORDS: Target = { ...RICH, name: 'words', tiles: false, half: false, narrow: false, width: 4 }
+const { double: _none, ...SINGLE } = RICH
+export const WORDS: Target = { ...SINGLE, name: 'words', tiles: false, half: false, narrow: false, width: 4 }
 /** Loops over lanes, all storages, vectors of 4: like WASM. */
 export const LOOPS: Target = { ...POOR, name: 'loops', narrow: true }
 /** Loops over lanes with wide vectors: like C. */

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { printKernel } from '../../src/ir/print.ts'
 import type { Family } from '../../src/kernel/family.ts'
 import { FAMILIES } from '../../src/kernel/index.ts'
+import { plainReduce } from '../../src/kernel/reduce/reduce.ts'
 import { gpuCaps } from './caps.ts'
 import { ALL_CAPS, casesFor, failuresOf } from './interpret-case.ts'
 
@@ -39,6 +40,8 @@ describe('the registry', () => {
   })
 })
 
+const WINDOWS = { in: [9], kernel: [3], strides: [1], dilations: [1], padding: [[1, 1]], out: [9] } as const
+
 describe('CPU kernels', () => {
   const cpu = ALL_CAPS['vectors of 8']!
   const text = (name: string, params: object): string[] =>
@@ -49,8 +52,6 @@ describe('CPU kernels', () => {
 
   it.each([
     ['softmax', { rows: 3, cols: 67 }, { rows: 1, cols: 4096 }],
-    ['argmax', { rows: 1, cols: 100 }, { rows: 9, cols: 4000 }],
-    ['argmax', { rows: 1, cols: 10000 }, { rows: 2, cols: 200000 }],
     ['topk', { cols: 10000, k: 3 }, { cols: 200000, k: 40 }],
     [
       'rope',
@@ -63,18 +64,64 @@ describe('CPU kernels', () => {
       { type: 'f16', rows: 1, heads: 8, headDim: 128, capacity: 4096 },
       { type: 'f16', rows: 5, heads: 2, headDim: 64, capacity: 7 },
     ],
-    ['reduce', { kind: 'sum', axes: [1], shape: [5, 67] }, { kind: 'sum', axes: [1], shape: [900, 3] }],
+    ['reduce', plainReduce('sum', [1], [5, 67]), plainReduce('mean', [0, 2], [90, 7, 30])],
+    ['reduce', plainReduce('max', [0], [5, 67]), plainReduce('max', [1], [9, 30, 8])],
+    ['reduce', plainReduce('argmax', [1], [1, 100]), plainReduce('argmax', [1], [9, 4000])],
+    ['reduce', plainReduce('argmax', [0], [40000]), plainReduce('argmax', [1], [2, 200000])],
     ['norm', norm, { ...norm, rows: 1, cols: 4096 }],
     [
-      'copy',
-      { type: 'f32', shape: [9], from: { offset: 0, strides: [1], size: 9 }, to: { offset: 0, strides: [2], size: 17 } },
-      { type: 'f32', shape: [99999], from: { offset: 7, strides: [3], size: 400000 }, to: { offset: 1, strides: [1], size: 100000 } },
+      'map',
+      { expr: { input: 0 }, type: 'f32', shape: [9], inputs: [{ type: 'f32', offset: 1, strides: [5] }], to: { strides: [2], size: 17 } },
+      {
+        expr: { input: 0 },
+        type: 'f32',
+        shape: [9999],
+        inputs: [{ type: 'f32', offset: 7, strides: [3] }],
+        to: { strides: [9], size: 2 ** 20 },
+      },
+    ],
+    [
+      'map',
+      {
+        expr: { op: 'add', args: [{ input: 0 }, { const: 1, type: 'f32' }] },
+        type: 'f32',
+        shape: [67],
+        inputs: [{ type: 'f32', strides: [1] }],
+      },
+      {
+        expr: { op: 'add', args: [{ input: 0 }, { const: 7, type: 'f32' }] },
+        type: 'f32',
+        shape: [9],
+        inputs: [{ type: 'f32', strides: [1] }],
+      },
     ],
     [
       'map',
       { expr: { op: 'silu', args: [{ input: 0 }] }, type: 'f32', shape: [67], inputs: [{ type: 'f32', strides: [1] }] },
       { expr: { op: 'silu', args: [{ input: 0 }] }, type: 'f32', shape: [64, 4096], inputs: [{ type: 'f32', strides: [4096, 1] }] },
     ],
+    [
+      'take',
+      { type: 'f32', indexType: 'u32', outer: 1, axis: 3, inner: 5, count: 2 },
+      { type: 'u8', indexType: 'i64', outer: 9, axis: 99, inner: 4000, count: 7 },
+    ],
+    [
+      'scatter',
+      { kind: 'add', ids: 'rows', type: 'f32', indexType: 'u32', outer: 1, axis: 3, inner: 5, count: 2 },
+      { kind: 'add', ids: 'rows', type: 'f32', indexType: 'i32', outer: 1, axis: 32000, inner: 64, count: 512 },
+    ],
+    [
+      'convolve',
+      { type: 'f32', n: 1, channels: 2, outputs: 2, groups: 1, bias: false, ...WINDOWS },
+      { type: 'f32', n: 8, channels: 64, outputs: 96, groups: 2, bias: false, ...WINDOWS, in: [99], strides: [3], out: [33] },
+    ],
+    [
+      'pool',
+      { kind: 'average', type: 'f32', n: 1, includePad: false, ...WINDOWS },
+      { kind: 'average', type: 'f32', n: 99, includePad: true, ...WINDOWS, in: [9999], dilations: [2], out: [9990] },
+    ],
+    ['argsort', { type: 'f32', rows: 1, cols: 100, descending: false }, { type: 'f32', rows: 9, cols: 99999, descending: true }],
+    ['random', { kind: 'normal', count: 1 }, { kind: 'normal', count: 99999 }],
   ] as const)('%s does not depend on sizes', (name, small, large) => {
     expect(text(name, small)).toEqual(text(name, large))
   })

@@ -1,11 +1,10 @@
 // Inputs for a family's parameters, as a device gets them and as the definition does: random numbers in [-1, 1), what the family or the
 // test says instead, and random blocks for weights. The same on every run.
 
-import { HALVES } from '../../src/base/half-table.ts'
-import { encodeHalf } from '../../src/base/half.ts'
-import type { Arrays, BufferShape, Family, NumberArray } from '../../src/kernel/family.ts'
+import { type ElementType, type NumberArray, isElementType, roundElements } from '../../src/base/element.ts'
+import type { Arrays, BufferShape, Family } from '../../src/kernel/family.ts'
 import { repack } from '../../src/kernel/linear/repack.ts'
-import { FORMATS } from '../../src/quant/index.ts'
+import { formatOf } from '../../src/quant/index.ts'
 import { decodePlain } from '../quant/plain.ts'
 import { randomBlocks } from './block.ts'
 
@@ -49,25 +48,30 @@ interface Input {
 }
 
 function inputOf({ type, elements, packedRows }: BufferShape, chosen: NumberArray | undefined, random: () => number): Input {
-  const format = FORMATS.find(({ name, element }) => name === type && element === undefined)
-  if (format !== undefined) {
-    const bytes = randomBlocks(format.name, elements, random)
-    const oracle = decodePlain(format.name, bytes, elements)
-    if (packedRows === undefined) return { device: bytes, oracle }
-    return { device: repack.define({ w: bytes }, { format: format.name, m: packedRows, k: elements / packedRows })['y']!, oracle }
-  }
-  if (type === 'u32' || type === 'i32' || type === 'u8') {
-    const values = chosen ?? Uint32Array.from({ length: elements }, () => Math.floor(random() * 2 ** 32))
+  if (isElementType(type)) {
+    const values = roundElements(type, chosen ?? Float64Array.from({ length: elements }, () => RANDOM[type](random)))
     return { device: values, oracle: values }
   }
-  const plain = chosen ?? Float32Array.from({ length: elements }, () => 2 * random() - 1)
-  if (type === 'f32') return { device: plain, oracle: plain }
-  if (type === 'f16') {
-    const rounded = Float32Array.from(plain, (value) => HALVES[encodeHalf(value)]!)
-    return { device: rounded, oracle: rounded }
-  }
-  // bf16: the upper halves of f32
-  const words = new Uint32Array(Float32Array.from(plain).buffer)
-  const bytes = new Uint8Array(Uint16Array.from(words, (bits) => bits >>> 16).buffer)
-  return { device: bytes, oracle: new Float32Array(words.map((bits) => bits & 0xffff0000).buffer) }
+  const { name } = formatOf(type)
+  const bytes = randomBlocks(name, elements, random)
+  const oracle = decodePlain(name, bytes, elements)
+  if (packedRows === undefined) return { device: bytes, oracle }
+  return { device: repack.define({ w: bytes }, { format: name, m: packedRows, k: elements / packedRows })['y']!, oracle }
+}
+
+const fraction = (random: () => number): number => 2 * random() - 1
+const word = (random: () => number): number => Math.floor(random() * 2 ** 32)
+
+/** One value of each element type, where nobody says which: any integer of its width, but of i64 those that numbers hold exactly. */
+const RANDOM: Readonly<Record<ElementType, (random: () => number) => number>> = {
+  f32: fraction,
+  f16: fraction,
+  bf16: fraction,
+  f64: fraction,
+  i32: word,
+  u32: word,
+  i8: word,
+  u8: word,
+  bool: (random) => Math.floor(2 * random()),
+  i64: (random) => word(random) * 2 ** 21 + (word(random) % 2 ** 21) - 2 ** 52,
 }

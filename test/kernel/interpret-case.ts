@@ -3,11 +3,11 @@
 
 import { expect } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
-import { decodeHalf, encodeHalf } from '../../src/base/half.ts'
+import { ELEMENT_BYTES, type NumberArray, decodeElements, encodeElements, isElementType } from '../../src/base/element.ts'
 import { findDifference } from '../../src/device/open/compare.ts'
 import { interpret } from '../../src/ir/interpret/interpret.ts'
 import { buffersOf } from '../../src/ir/kernel.ts'
-import { type Arrays, type Family, type Launch, type NumberArray, boundBuffers } from '../../src/kernel/family.ts'
+import { type Arrays, type Family, type Launch, boundBuffers } from '../../src/kernel/family.ts'
 import { inputsOf } from './input.ts'
 
 const GPU: Caps = {
@@ -15,6 +15,7 @@ const GPU: Caps = {
   subgroup: 32,
   tiles: false,
   f16: false,
+  f64: false,
   width: 4,
   dot: false,
   parallel: 8,
@@ -25,7 +26,7 @@ const GPU: Caps = {
   grid: 65535,
   alignment: 256,
 }
-const CPU: Caps = { ...GPU, lanes: 1, subgroup: 0, dot: true, parallel: 4, sharedBytes: 2 ** 20, grid: 2 ** 31 }
+const CPU: Caps = { ...GPU, lanes: 1, subgroup: 0, f64: true, dot: true, parallel: 4, sharedBytes: 2 ** 20, grid: 2 ** 31 }
 
 /** Every kind of hardware that forms are written for. */
 export const ALL_CAPS: Readonly<Record<string, Caps>> = {
@@ -36,24 +37,7 @@ export const ALL_CAPS: Readonly<Record<string, Caps>> = {
   'vectors of 4': CPU,
   'vectors of 4, in four streams': { ...CPU, parallel: 1, streams: 4 },
   'vectors of 8': { ...CPU, width: 8 },
-  'vectors of 16': { ...CPU, width: 16 },
-}
-
-function encode(type: string, values: NumberArray): Uint8Array {
-  if (type === 'f16') return bytesOf(Uint16Array.from(values, encodeHalf))
-  return bytesOf(values)
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
-  return new Uint8Array(buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer)
-}
-
-const ELEMENT_BYTES: Readonly<Record<string, number>> = { f32: 4, u32: 4, i32: 4, f16: 2, u8: 1 }
-
-function decode(type: string, bytes: Uint8Array): NumberArray {
-  const { buffer } = bytes.slice()
-  if (type === 'f16') return Float32Array.from(new Uint16Array(buffer), decodeHalf)
-  return type === 'f32' ? new Float32Array(buffer) : type === 'i32' ? new Int32Array(buffer) : new Uint32Array(buffer)
+  'vectors of 16': { ...CPU, width: 16, registers: 32 },
 }
 
 const SENTINEL = 64
@@ -82,7 +66,7 @@ export function runCase<P extends object>(
   const inputs = inputsOf(family, params, { given, seed })
   const bytes = new Map<string, Uint8Array>()
   for (const { name, type, elements, role } of shapes) {
-    const start = role === 'out' ? new Uint8Array(elements * ELEMENT_BYTES[type]!).fill(POISON) : encode(type, inputs.device[name]!)
+    const start = startOf(type, elements, role === 'out' ? undefined : inputs.device[name]!)
     const padded = Math.ceil(start.length / 4) * 4
     const whole = new Uint8Array(SENTINEL + padded + SENTINEL).fill(SENTINEL_BYTE)
     whole.set(start, SENTINEL)
@@ -113,9 +97,15 @@ export function runCase<P extends object>(
       outside.every((byte) => byte === SENTINEL_BYTE),
       `sentinels around ${name}`,
     ).toBe(true)
-    if (role !== 'in') got[name] = decode(type, own).subarray(0, elements)
+    if (role !== 'in') got[name] = isElementType(type) ? decodeElements(type, own, elements) : own
   }
   return { got, wanted }
+}
+
+/** What a buffer starts with: numbers, the bytes of blocks, or what nobody may read. */
+function startOf(type: string, elements: number, values: NumberArray | undefined): Uint8Array {
+  if (!isElementType(type)) return new Uint8Array(values!.buffer, values!.byteOffset, values!.byteLength)
+  return values === undefined ? new Uint8Array(elements * ELEMENT_BYTES[type]).fill(POISON) : encodeElements(type, values)
 }
 
 /** Runs a case; one line for every result that is not as near as the family promises. */

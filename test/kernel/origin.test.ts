@@ -3,18 +3,55 @@
 
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Caps } from '../../src/base/caps.ts'
 import { cpuCaps } from '../../src/device/cpu/level.ts'
 import { describeOrigin, hashKernel } from '../../src/ir/hash.ts'
 import { printKernel } from '../../src/ir/print.ts'
 import { attention } from '../../src/kernel/attention/attention.ts'
-import type { Launch } from '../../src/kernel/family.ts'
+import type { Family, Launch } from '../../src/kernel/family.ts'
 import { FAMILIES } from '../../src/kernel/index.ts'
 import { linear } from '../../src/kernel/linear/linear.ts'
 import { packedLinear } from '../../src/kernel/linear/packed-linear.ts'
 import { PACKED_FORMATS, repack } from '../../src/kernel/linear/repack.ts'
+import { scatter } from '../../src/kernel/move/scatter.ts'
+import { takeAlong } from '../../src/kernel/move/take-along.ts'
+import { take } from '../../src/kernel/move/take.ts'
+import { convolve } from '../../src/kernel/window/convolve.ts'
+import { random } from '../../src/kernel/random/random.ts'
+import { argsort } from '../../src/kernel/select/argsort.ts'
+import { fold } from '../../src/kernel/window/fold.ts'
+import { pool } from '../../src/kernel/window/pool.ts'
+import { unfold } from '../../src/kernel/window/unfold.ts'
+import type { Windows } from '../../src/kernel/window/windows.ts'
 import { tileSizes } from '../../src/kernel/linear/activations.ts'
+import type { FoldTraits, FrameTraits } from '../../src/kernel/reduce/frame.ts'
 import { FORMATS } from '../../src/quant/index.ts'
 import { ALL_CAPS, casesFor } from './interpret-case.ts'
+
+/** A family with parameters. */
+const use = <P extends object>(family: Family<P>, params: P) => ({ name: family.name, work: (caps: Caps) => family.work(caps, params) })
+
+const indexed = { type: 'f32', indexType: 'i32', outer: 2, axis: 5, inner: 9, count: 3 } as const
+const windows: Windows = { in: [9], kernel: [3], strides: [1], dilations: [1], padding: [[1, 1]], out: [9] }
+const convolution = { type: 'f32', n: 1, channels: 4, outputs: 4, groups: 1, bias: false, ...windows } as const
+const USUAL = [
+  use(take, indexed),
+  use(takeAlong, indexed),
+  use(scatter, { ...indexed, kind: 'add', ids: 'rows' }),
+  use(scatter, { ...indexed, kind: 'add', ids: 'along' }),
+  use(unfold, { type: 'f32', n: 1, value: 0, ...windows }),
+  use(fold, { type: 'f32', n: 1, ...windows }),
+  use(convolve, convolution),
+  use(convolve, { ...convolution, bias: true }),
+  use(convolve, { ...convolution, groups: 4 }),
+  use(pool, { kind: 'max', type: 'f32', n: 1, includePad: false, ...windows }),
+  use(pool, { kind: 'average', type: 'f32', n: 1, includePad: false, ...windows }),
+  use(argsort, { type: 'f32', rows: 2, cols: 9, descending: false }),
+  use(argsort, { type: 'f32', rows: 2, cols: 999, descending: true }),
+  use(random, { kind: 'uniform', count: 99 }),
+  use(random, { kind: 'normal', count: 99 }),
+]
+const TENSOR_FAMILIES: ReadonlySet<string> = new Set(USUAL.map(({ name }) => name))
 
 test('one origin, one text', () => {
   const texts = new Map<string, string>()
@@ -95,6 +132,16 @@ describe.each([4, 8, 16] as const)('a CPU with vectors of %i', (width) => {
     )
   })
 
+  test('lists the few kernels of tensors that are used most', () => {
+    const launches = USUAL.flatMap(({ work }) => work(capsOf(2, 1)).launches)
+    expect(missing(launches, 1)).toEqual([])
+    const listed = FAMILIES.filter(({ name }) => TENSOR_FAMILIES.has(name)).flatMap(({ forms }) =>
+      forms.flatMap((form) => form.kernels?.(capsOf(2, 1)) ?? []),
+    )
+    // no other: each takes set-up a quarter of a second for every instruction set, and all run as WebAssembly without it
+    expect(new Set(listed.map(hashKernel))).toEqual(new Set(launches.map(({ kernel }) => hashKernel(kernel))))
+  })
+
   test('lists every kernel of the other families, but for expressions and many axes', () => {
     const unlisted = FAMILIES.filter((family) => family !== linear && family.forms.some((form) => form.kernels !== undefined))
       .flatMap((family) => casesFor(family, capsOf(2, 1)).flatMap((params) => family.work(capsOf(2, 1), params).launches))
@@ -104,9 +151,13 @@ describe.each([4, 8, 16] as const)('a CPU with vectors of %i', (width) => {
   })
 })
 
-/** Expressions are whatever a model computes; more axes than two are left after merging only in made-up examples. */
+/** Expressions, types and views are whatever a program computes; more axes than two are left after merging only in made-up examples. */
 function isUnbounded(family: string, traits: object): boolean {
   if (family === 'quantize8') return (traits as { source: { kind: string } }).source.kind === 'map'
-  const { kept = 0, reduced = 0 } = traits as { kept?: number; reduced?: number }
-  return family === 'reduce' && (kept > 2 || reduced > 2)
+  if (TENSOR_FAMILIES.has(family)) return true
+  if (family !== 'reduce') return false
+  if ('partial' in traits) return traits.partial !== 'f32' // what parts have left is compared
+  const { expr, inputs, kept, reduced, type = 'f32' } = traits as FrameTraits & Partial<FoldTraits>
+  const isPlain = 'input' in expr && inputs.every(({ type, along, back }) => type === 'f32' && along === 'next' && back.length === 0)
+  return !isPlain || type !== 'f32' || kept > 2 || reduced > 2
 }

@@ -5,11 +5,14 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { entries as attention } from '../../lab/attention.ts'
+import { entries as gemm } from '../../lab/gemm.ts'
 import { entries as matmul } from '../../lab/matmul.ts'
 import { entries as matvec } from '../../lab/matvec.ts'
 import { type Entry, bytesOf } from '../../lab/measure/entry.ts'
 import { peakLimit, readLimit } from '../../lab/measure/limit.ts'
+import { entries as reduce } from '../../lab/reduce.ts'
 import { entries as small } from '../../lab/small.ts'
+import { entries as tensor } from '../../lab/tensor.ts'
 import type { Caps } from '../../src/base/caps.ts'
 import { cpuCaps } from '../../src/device/cpu/level.ts'
 import { boundBuffers } from '../../src/kernel/family.ts'
@@ -34,7 +37,16 @@ function faultsOf(entry: Entry, caps: Caps): string[] {
 }
 
 describe('entries', () => {
-  const all = { matvec, matmul, attention, small, limits: [readLimit(2 ** 20), peakLimit('f32', CPU), peakLimit('i8', CPU)] }
+  const all = {
+    matvec,
+    matmul,
+    gemm,
+    attention,
+    small,
+    tensor,
+    reduce,
+    limits: [readLimit(2 ** 20), peakLimit('f32', CPU), peakLimit('i8', CPU)],
+  }
   test.each(Object.entries(all))('of %s have what their kernels need', (_name, entries) => {
     for (const caps of [CPU, GPU]) expect(entries.flatMap((entry) => faultsOf(entry, caps))).toEqual([])
     expect(entries.some((entry) => entry.work(CPU) !== undefined)).toBe(true)
@@ -83,7 +95,7 @@ describe.skipIf(notBuilt !== undefined)(`lab/run.js${notBuilt === undefined ? ''
   test('says which experiments there are', async () => {
     await expect(promisify(execFile)(process.execPath, [join(ROOT, 'lab/run.js'), 'nothing'])).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('attention, matmul, matvec, small, static') as string,
+      stderr: expect.stringContaining('attention, gemm, matmul, matvec, reduce, small, static') as string,
     })
   })
 })

@@ -1,9 +1,11 @@
 // A llama of two layers with random weights and a small SPM vocabulary, as the bytes of a GGUF file: what tests of everything above
 // the devices run on. The same seed gives the same bytes.
 
+import { encodeElements } from '../../src/base/element.ts'
 import { type GgmlType, tensorBytes } from '../../src/quant/type.ts'
 import type { MetaValue } from '../../src/weights/gguf/meta.ts'
-import { type ByteSink, type TensorToWrite, writeGguf } from '../../src/weights/gguf/write.ts'
+import { type TensorToWrite, writeGguf } from '../../src/weights/gguf/write.ts'
+import type { ByteSink } from '../../src/weights/sink.ts'
 import { type ByteSource, fromBytes } from '../../src/weights/source.ts'
 import { spmMetadata } from './vocabulary-fixture.ts'
 
@@ -114,20 +116,7 @@ function metaOf(value: unknown): MetaValue {
 }
 
 function encode(type: 'f32' | 'f16', count: number, next: () => number): Uint8Array {
-  const bytes = new Uint8Array(tensorBytes(type, [count]))
-  const view = new DataView(bytes.buffer)
-  for (let i = 0; i < count; i++) {
-    if (type === 'f32') view.setFloat32(4 * i, next(), true)
-    else view.setUint16(2 * i, toHalf(next()), true)
-  }
-  return bytes
-}
-
-/** Rounded towards zero; values of weights only: no infinities, and what is too small is 0. */
-function toHalf(value: number): number {
-  const [bits = 0] = new Uint32Array(Float32Array.of(value).buffer)
-  const exponent = ((bits >>> 23) & 0xff) - 112
-  return exponent <= 0 ? 0 : ((bits >>> 16) & 0x8000) | (exponent << 10) | ((bits >>> 13) & 0x3ff)
+  return encodeElements(type, Array.from({ length: count }, next))
 }
 
 /** Numbers from 0 to 1 (mulberry32). */

@@ -10,5 +10,5 @@ export function filled(device: Device, shape: readonly number[], seed: number): 
   const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => 2 * random() - 1)
   const buffer = device.alloc(values.byteLength)
   device.write(buffer, 0, new Uint8Array(values.buffer))
-  return Tensor.leaf(buffer, shape)
+  return Tensor.over(buffer, shape)
 }

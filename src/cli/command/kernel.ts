@@ -150,7 +150,7 @@ function readSetting(text: string, before: Readonly<Record<string, unknown>> = {
 }
 
 const SWITCHES = ['f16', 'tiles', 'dot'] as const
-const NUMBERS = ['subgroup', 'lanes', 'width', 'parallel', 'sharedBytes', 'bindings'] as const
+const NUMBERS = ['subgroup', 'lanes', 'width', 'registers', 'parallel', 'sharedBytes', 'bindings'] as const
 
 function readCaps(text: string): Partial<Caps> {
   const caps: Record<string, number | boolean> = {}

@@ -12,6 +12,8 @@ export interface Level {
   readonly arch: 'x64' | 'arm64'
   /** lanes of the widest register */
   readonly width: Width
+  /** how many such registers it has */
+  readonly registers: number
   readonly flags: readonly string[]
 }
 
@@ -21,6 +23,7 @@ export const LEVELS: readonly Level[] = [
     title: 'AVX-512 VNNI',
     arch: 'x64',
     width: 16,
+    registers: 32,
     flags: [
       '-mavx512f',
       '-mavx512bw',
@@ -35,31 +38,41 @@ export const LEVELS: readonly Level[] = [
       '-mpopcnt',
     ],
   },
-  { name: 'avx2', title: 'AVX2', arch: 'x64', width: 8, flags: ['-mavx2', '-mfma', '-mf16c', '-mbmi', '-mbmi2', '-mpopcnt'] },
-  { name: 'baseline', title: 'x86-64', arch: 'x64', width: 4, flags: ['-march=x86-64'] },
-  { name: 'i8mm', title: 'NEON i8mm', arch: 'arm64', width: 4, flags: ['-march=armv8.2-a+dotprod+fp16+i8mm'] },
-  { name: 'dotprod', title: 'NEON dotprod', arch: 'arm64', width: 4, flags: ['-march=armv8.2-a+dotprod+fp16'] },
-  { name: 'neon', title: 'NEON', arch: 'arm64', width: 4, flags: ['-march=armv8-a'] },
+  {
+    name: 'avx2',
+    title: 'AVX2',
+    arch: 'x64',
+    width: 8,
+    registers: 16,
+    flags: ['-mavx2', '-mfma', '-mf16c', '-mbmi', '-mbmi2', '-mpopcnt'],
+  },
+  { name: 'baseline', title: 'x86-64', arch: 'x64', width: 4, registers: 16, flags: ['-march=x86-64'] },
+  { name: 'i8mm', title: 'NEON i8mm', arch: 'arm64', width: 4, registers: 32, flags: ['-march=armv8.2-a+dotprod+fp16+i8mm'] },
+  { name: 'dotprod', title: 'NEON dotprod', arch: 'arm64', width: 4, registers: 32, flags: ['-march=armv8.2-a+dotprod+fp16'] },
+  { name: 'neon', title: 'NEON', arch: 'arm64', width: 4, registers: 32, flags: ['-march=armv8-a'] },
 ]
 
 const SHARED_BYTES = 2 ** 20
 
 interface CpuSize {
   readonly width: Width
+  readonly registers?: number
   readonly threads: number
   readonly bufferBytes: number
   readonly streams?: number
 }
 
 /** What kernels are written for: one lane with vectors, packed dot products. */
-export function cpuCaps({ width, threads, bufferBytes, streams = 1 }: CpuSize): Caps {
+export function cpuCaps({ width, registers = 16, threads, bufferBytes, streams = 1 }: CpuSize): Caps {
   return {
     streams,
     lanes: 1,
     subgroup: 0,
     tiles: false,
     f16: false,
+    f64: true,
     width,
+    registers,
     dot: true,
     parallel: threads,
     sharedBytes: SHARED_BYTES,

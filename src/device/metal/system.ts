@@ -143,6 +143,7 @@ export function capsOf({ apple7, bufferBytes, sharedBytes }: Gpu, { tiles }: Met
     subgroup: apple7 ? SUBGROUP : 0,
     tiles: apple7 && tiles,
     f16: true,
+    f64: false,
     width: 4,
     dot: false,
     parallel: PARALLEL,

@@ -1,10 +1,11 @@
 // The device that never runs: memory is real, so what is written can be read back; a kernel is checked and emitted for every
-// text target; a dispatch is checked and does nothing. For tests of everything above a device, anywhere.
+// text target that has its types; a dispatch is checked and does nothing. For tests of everything above a device, anywhere.
 
 import type { Caps } from '../../base/caps.ts'
 import { emitC } from '../../emit/c.ts'
 import { emitMsl } from '../../emit/msl.ts'
 import { emitWgsl } from '../../emit/wgsl.ts'
+import { usesDouble } from '../../ir/pass/index.ts'
 import type { Device } from '../device.ts'
 import type { DeviceFactory } from '../open/factory.ts'
 import { openHost } from '../core/host.ts'
@@ -24,7 +25,7 @@ export function openNull(caps: Partial<Caps> = {}): Device {
     detail: 'never runs',
     caps: own,
     compile: (kernel) => {
-      for (const emit of [emitWgsl, emitMsl, emitC]) emit(kernel, own)
+      for (const emit of own.f64 && usesDouble(kernel) ? [emitC] : [emitWgsl, emitMsl, emitC]) emit(kernel, own)
     },
     run: () => {},
   })

@@ -1,7 +1,7 @@
 // Is an array what it should be? The measure of all kernel tests: normalised mean square error, after everything that is not
 // a finite number has been compared by class. Knows nothing of kernels.
 
-export type NumberArray = Float32Array | Int32Array | Uint32Array | Uint8Array
+import type { NumberArray } from '../../base/element.ts'
 
 /** Sum of squared differences over sum of squares of `want`; elements that are not finite in `want` do not count. */
 export function nmse(got: NumberArray, want: NumberArray): number {

@@ -5,10 +5,10 @@
 // 1 KiB of guard bytes in the same allocation, which must be unchanged afterwards.
 
 import type { Caps } from '../../base/caps.ts'
+import { ELEMENT_BYTES, type NumberArray, decodeElements, encodeElements, isElementType } from '../../base/element.ts'
 import { IngotError } from '../../base/error.ts'
-import { decodeHalf, encodeHalf } from '../../base/half.ts'
 import { type Kernel, buffersOf, packUniforms } from '../../ir/kernel.ts'
-import { type NumberArray, findDifference } from './compare.ts'
+import { findDifference } from './compare.ts'
 import type { BufferHandle, Command, Device, Range } from '../device.ts'
 
 export type Arrays = Readonly<Record<string, NumberArray>>
@@ -58,8 +58,8 @@ interface Placed {
 }
 
 /**
- * The values of the `out` and `inout` buffers. `inputs` holds f32 values for f32 and f16 buffers, integers for integer ones,
- * and the raw bytes (a Uint8Array) for every other type: quantised weights.
+ * The values of the `out` and `inout` buffers. `inputs` holds the numbers of buffers whose type base/element.ts has, and for every other
+ * one, quantised weights, the raw bytes. A Uint8Array for elements of more than a byte is raw bytes, too.
  */
 export async function runFamily<P extends object>(
   device: Device,
@@ -154,34 +154,18 @@ function rangesOf(op: string, kernel: Kernel, binds: Readonly<Record<string, str
 function startOf(op: string, shape: Shape, values: NumberArray | undefined): Uint8Array {
   if (shape.role === 'out') return new Uint8Array(outputBytes(op, shape)).fill(POISON)
   if (values === undefined) throw new IngotError('bad-argument', `no values for ${shape.name}`, { op })
-  if (shape.type === 'f16' && values instanceof Float32Array) return bytesOf(Uint16Array.from(values, encodeHalf))
-  return bytesOf(values)
+  const { type } = shape
+  const raw = !isElementType(type) || (values instanceof Uint8Array && ELEMENT_BYTES[type] > 1)
+  return raw ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength) : encodeElements(type, values)
 }
 
 function outputBytes(op: string, { name, type, elements }: Shape): number {
-  const size = { f32: 4, i32: 4, u32: 4, f16: 2, u8: 1 }[type]
-  if (size === undefined) throw new IngotError('unsupported', `no output can be of type ${type}`, { op, got: name })
-  return size * elements
+  if (!isElementType(type)) throw new IngotError('unsupported', `no output can be of type ${type}`, { op, got: name })
+  return ELEMENT_BYTES[type] * elements
 }
 
 function valuesOf({ type, elements }: Shape, bytes: Uint8Array): NumberArray {
-  const { buffer } = bytes.slice()
-  switch (type) {
-    case 'f32':
-      return new Float32Array(buffer, 0, elements)
-    case 'i32':
-      return new Int32Array(buffer, 0, elements)
-    case 'u32':
-      return new Uint32Array(buffer, 0, elements)
-    case 'f16':
-      return Float32Array.from(new Uint16Array(buffer, 0, elements), decodeHalf)
-    default:
-      return new Uint8Array(buffer)
-  }
-}
-
-function bytesOf(values: NumberArray | Uint16Array): Uint8Array {
-  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
+  return isElementType(type) ? decodeElements(type, bytes, elements) : bytes
 }
 
 function words(bytes: number): number {

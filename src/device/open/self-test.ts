@@ -2,10 +2,10 @@
 // device that fails. The one file of device/ that knows the kernel library.
 
 import type { Caps } from '../../base/caps.ts'
+import { type ElementType, type NumberArray, isElementType, roundElements } from '../../base/element.ts'
 import { IngotError, isIngotError, messageOf } from '../../base/error.ts'
-import { roundHalf } from '../../base/half.ts'
 import { hashText } from '../../ir/hash.ts'
-import type { Arrays, BufferShape, Family, NumberArray } from '../../kernel/family.ts'
+import type { Arrays, BufferShape, Family } from '../../kernel/family.ts'
 import { FAMILIES } from '../../kernel/index.ts'
 import { dequantize } from '../../kernel/linear/dequantize.ts'
 import { linear } from '../../kernel/linear/linear.ts'
@@ -68,29 +68,30 @@ async function inputsOf(family: Family, params: object): Promise<{ device: Array
   const device: Record<string, NumberArray> = {}
   const oracle: Record<string, NumberArray> = {}
   for (const shape of family.buffers(params).filter(({ role }) => role !== 'out')) {
-    const { name } = shape
-    const values = given[name] ?? randomFloats(shape, random)
-    const weight = await weightOf(family.name, shape, values)
-    device[name] = weight?.bytes ?? values
-    oracle[name] = weight?.values ?? values
+    const { name, type, elements } = shape
+    const values = given[name] ?? Float32Array.from({ length: elements }, random)
+    const input = isElementType(type) ? held(type, values) : await weightOf(family.name, shape, values)
+    device[name] = input.bytes
+    oracle[name] = input.values
   }
   return { device, oracle }
 }
 
-/** Numbers that the type of the buffer holds exactly. */
-function randomFloats({ type, elements }: BufferShape, random: () => number): Float32Array {
-  return Float32Array.from({ length: elements }, () => (type === 'f16' ? roundHalf(random()) : random()))
+interface Input {
+  /** as the device gets it: numbers, or the bytes of blocks */
+  readonly bytes: NumberArray
+  /** as the definition does */
+  readonly values: NumberArray
 }
 
-const ELEMENT_TYPES: readonly string[] = ['f32', 'f16', 'u32', 'i32', 'u8']
+/** Numbers that the type of the buffer holds exactly. */
+function held(type: ElementType, numbers: NumberArray): Input {
+  const values = roundElements(type, numbers)
+  return { bytes: values, values }
+}
 
 /** A weight of these values, roughly: its bytes as the device reads them, and what they mean, by the oracle. */
-async function weightOf(
-  op: string,
-  { name, type, elements, packedRows }: BufferShape,
-  values: NumberArray,
-): Promise<{ bytes: NumberArray; values: NumberArray } | undefined> {
-  if (ELEMENT_TYPES.includes(type)) return undefined
+async function weightOf(op: string, { name, type, elements, packedRows }: BufferShape, values: NumberArray): Promise<Input> {
   const { encode, name: format } = formatOf(type)
   if (encode === undefined) throw new IngotError('bad-argument', `the self-test cannot write ${type}`, { op, got: name })
   const bytes = encode(Float32Array.from(values))

@@ -13,6 +13,7 @@ export const REFERENCE_CAPS: Caps = {
   subgroup: 32,
   tiles: true,
   f16: true,
+  f64: true,
   width: 4,
   dot: false,
   parallel: 1,

@@ -60,6 +60,7 @@ export function capsOf({ limits, features }: GPUDevice, { info }: GPUAdapter): C
     subgroup: features.has('subgroups') && fixed ? info.subgroupMinSize : 0,
     tiles: false,
     f16: features.has('shader-f16'),
+    f64: false,
     width: 4,
     dot: false,
     parallel: PARALLEL,

@@ -22,6 +22,8 @@ export interface Access {
   readonly ahead: number | undefined
 }
 
+type Endless = readonly [plus: string, minus: string, nan: string]
+
 /** How constants are written. Suffixes are the same in all languages. */
 export interface ConstantWords {
   /** the smallest i32, whose digits alone do not fit the type */
@@ -29,7 +31,7 @@ export interface ConstantWords {
   /** from here on a u32 keeps its suffix whatever stands beside it */
   readonly bareBelow: number
   /** infinity, minus infinity, no number */
-  readonly endless: Readonly<Record<'f32' | 'f16', readonly [plus: string, minus: string, nan: string]>>
+  readonly endless: Readonly<Record<'f32' | 'f16', Endless>> & { readonly f64?: Endless }
   /** the function that gives an infinity or NaN, where the language has no literal: its name is in `endless` */
   readonly helper?: (what: 'inf' | 'nan') => Helper
 }

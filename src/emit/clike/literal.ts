@@ -22,6 +22,11 @@ export function halfDigits(value: number): string | undefined {
   return Math.abs(value) >= 65520 ? undefined : decimal(String(Math.max(-LARGEST_HALF, Math.min(LARGEST_HALF, value))))
 }
 
+/** The shortest decimal that rounds to this f64. */
+export function doubleDigits(value: number): string {
+  return decimal(Object.is(value, -0) ? '-0' : String(value))
+}
+
 /** `0xff00` */
 export function hex(value: number): string {
   return `0x${(value >>> 0).toString(16)}`

@@ -1,7 +1,8 @@
 // How ops are said that several languages say alike. A dialect takes what fits it into its table; what it must choose is an
 // argument here: how operators take operands, what a type is called, how a helper function is defined.
 
-import { type DType, type Scalar, isFloat, isInteger, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import { type DType, type Narrow, type Scalar, isFloat, isInteger, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import { IngotError } from '../../base/error.ts'
 import type { Node, NodeOf, NodeWith } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
 import { constantOf } from './constant.ts'
@@ -26,6 +27,12 @@ import {
 export function opsOf(spell: Spellings): ReadonlySet<OpName> {
   // the keys of a table of spellings are names of ops
   return new Set(Object.keys(spell) as OpName[])
+}
+
+/** The scalar of a type that shading languages have: `lower` lets no other come here. */
+export function shaderScalar<S extends Scalar | Narrow>(scalar: S): Exclude<S, 'f64'> {
+  if (scalar === 'f64') throw new IngotError('unsupported', 'shading languages have no 64-bit floats', { op: 'emit', got: scalar })
+  return scalar as Exclude<S, 'f64'>
 }
 
 /** `&&` on single booleans, `&` on everything else. */

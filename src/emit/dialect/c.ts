@@ -1,7 +1,7 @@
 // C11 with GNU vectors as a dialect, over native/cpu/prelude.h, which names an operation after its type: `f32x8_max`. Vectors of
 // booleans are masks: 0 or -1 in lanes of i32. What stands around a kernel's body is in ../c.ts.
 
-import { type DType, type Storage, scalarOf, storageScalar, vector, widthOf } from '../../base/dtype.ts'
+import { type DType, type Storage, isFloat, isInteger, scalarOf, storageScalar, vector, widthOf } from '../../base/dtype.ts'
 import type { Node, NodeWith, SomeNode } from '../../ir/node.ts'
 import type { AtomicKind } from '../../ir/op.ts'
 import { AXES, indexRecord } from '../../ir/op/position.ts'
@@ -16,6 +16,7 @@ import {
   atom,
   binary,
   choose,
+  infix,
   list,
   pair,
   prefix,
@@ -24,12 +25,13 @@ import {
   within,
 } from '../clike/expression.ts'
 import { words } from '../clike/name.ts'
-import { absolute, byName, divide, dividesSafely, maskedShift, operators, subscript, tableEntry } from '../clike/spelling.ts'
+import { absolute, byName, divide, dividesSafely, maskedShift, operators, opsOf, subscript, tableEntry } from '../clike/spelling.ts'
 
 /** What C calls a scalar, also one that exists in memory only. */
 export const SCALAR_TYPE = {
   f32: 'float',
   f16: 'uint16_t',
+  f64: 'double',
   i32: 'int32_t',
   u32: 'uint32_t',
   bool: 'bool',
@@ -55,7 +57,11 @@ export function elementType(storage: Storage): string {
 export const CONSTANTS: ConstantWords = {
   smallest: 'INT32_MIN',
   bareBelow: 2 ** 31,
-  endless: { f32: ['INFINITE', '-INFINITE', 'NOT_A_NUMBER'], f16: ['INFINITE', '-INFINITE', 'NOT_A_NUMBER'] },
+  endless: {
+    f32: ['INFINITE', '-INFINITE', 'NOT_A_NUMBER'],
+    f16: ['INFINITE', '-INFINITE', 'NOT_A_NUMBER'],
+    f64: ['INFINITE_F64', '-INFINITE_F64', 'NOT_A_NUMBER_F64'],
+  },
 }
 
 /** `f32x8_name(operands)`, by the type of the result. */
@@ -73,14 +79,27 @@ const castTo = (type: string, { text, level }: Text): Text => unary(`(${type})${
 const asWords = (node: Node, speaker: Speaker): Text =>
   scalarOf(node.dtype) === 'u32' ? speaker.say(node) : castTo(typeName(vector('u32', widthOf(node.dtype))), speaker.say(node))
 
+/** Vectors of f64 compare to masks of 64 bits. */
+const narrowMask = (text: Text, compared: DType): Text =>
+  scalarOf(compared) === 'f64' && widthOf(compared) > 1
+    ? atom(`__builtin_convertvector(${text.text}, ${typeName(vector('bool', widthOf(compared)))})`)
+    : text
+
+const compare =
+  (operator: string): Spelling<2> =>
+  (node, speaker) =>
+    narrowMask(infix(operator, LEVEL.compare, spread)(node, speaker), node.src[0].dtype)
+
 const cast: Spelling = (node, speaker) => {
   const [from] = node.src
   const [source, target] = [scalarOf(from.dtype), scalarOf(node.dtype)]
   const text = speaker.say(from)
   const isVector = widthOf(node.dtype) > 1
   if (source === target) return text
-  if (target === 'bool')
-    return binary(text, '!=', atom(source === 'f32' ? '0.0f' : source === 'u32' && isVector ? '0u' : '0'), LEVEL.compare)
+  if (target === 'bool') {
+    const zero = source === 'f32' ? '0.0f' : source === 'f64' ? '0.0' : source === 'u32' && isVector ? '0u' : '0'
+    return narrowMask(binary(text, '!=', atom(zero), LEVEL.compare), from.dtype)
+  }
   if (isVector && source === 'bool') {
     const ones = unary(`-${within(text, LEVEL.unary + 1)}`)
     return target === 'i32'
@@ -89,8 +108,9 @@ const cast: Spelling = (node, speaker) => {
         ? castTo(typeName(node.dtype), ones)
         : atom(`${short(from.dtype)}_to_${node.dtype}(${ones.text})`)
   }
-  if (source === 'f32' || (isVector && target === 'f32')) return atom(`${short(from.dtype)}_to_${node.dtype}(${text.text})`)
-  return castTo(typeName(node.dtype), text)
+  // what saturates, and what C converts by no operator
+  const isCall = isFloat(from.dtype) ? isVector || isInteger(node.dtype) : isVector && isFloat(node.dtype)
+  return isCall ? atom(`${short(from.dtype)}_to_${node.dtype}(${text.text})`) : castTo(typeName(node.dtype), text)
 }
 
 const bitcast: Spelling = (node, speaker) => {
@@ -105,10 +125,10 @@ const bitcast: Spelling = (node, speaker) => {
 /** An element of a vector of booleans is a mask. */
 const element = (node: Node, speaker: Speaker): Text =>
   node.dtype === 'bool' ? unary(`-${within(castTo('int32_t', speaker.say(node)), LEVEL.unary)}`) : speaker.say(node)
-/** Elements of one or two vectors, from number `first` on. */
-const shuffle = (node: NodeWith<1>, speaker: Speaker, first: number): Text => {
+/** Elements of one or two vectors, which are numbered through. */
+const shuffle = (node: NodeWith<1>, speaker: Speaker, from: (index: number) => number): Text => {
   const [a, b = `(${typeName(node.src[0].dtype)}){0}`] = node.src.map((part) => speaker.say(part).text)
-  return atom(`__builtin_shufflevector(${a}, ${b}, ${Array.from({ length: widthOf(node.dtype) }, (_, index) => first + index).join(', ')})`)
+  return atom(`__builtin_shufflevector(${a}, ${b}, ${Array.from({ length: widthOf(node.dtype) }, (_, index) => from(index)).join(', ')})`)
 }
 const dot =
   (name: string): Spelling<3> =>
@@ -120,6 +140,12 @@ const countMask = (scalar: string): string => (scalar === 'u32' ? '31u' : '31')
 const spell = {
   // vectors of booleans are masks: nothing can be spread beside them, and only bits turn them over
   ...operators({ compare: spread, bits: (dtype) => (scalarOf(dtype) === 'bool' ? pair : spread) }),
+  lt: compare('<'),
+  le: compare('<='),
+  gt: compare('>'),
+  ge: compare('>='),
+  eq: compare('=='),
+  ne: compare('!='),
   not: (node, speaker) => prefix(node.dtype === 'bool' ? '!' : '~')(node, speaker),
   div: divide('/', dividesSafely, typed('div')),
   rem: divide('%', dividesSafely, typed('rem')),
@@ -142,8 +168,12 @@ const spell = {
     const text = `${within(speaker.say(node.src[0]), LEVEL.atom)}[${node.arg}]`
     return node.dtype === 'bool' ? binary(atom(text), '!=', atom('0'), LEVEL.compare) : atom(text)
   },
-  slice: (node, speaker) => shuffle(node, speaker, node.arg),
-  join: (node, speaker) => shuffle(node, speaker, 0),
+  slice: (node, speaker) => shuffle(node, speaker, (index) => node.arg + index),
+  join: (node, speaker) => shuffle(node, speaker, (index) => index),
+  zip: (node, speaker) => {
+    const width = widthOf(node.dtype)
+    return shuffle(node, speaker, (index) => (index % 2) * width + (node.arg * width) / 2 + (index >> 1))
+  },
   packI8: (node, speaker) => atom(`u32_packI8(${asWords(node.src[0], speaker).text})`),
   lookup16: (node, speaker) => {
     const name = `${vector('u32', widthOf(node.dtype))}_lookup16`
@@ -152,6 +182,13 @@ const spell = {
   },
   table: tableEntry,
 } as const satisfies Spellings
+
+/** Of f64 only, through libm: for other types these are decomposed, so that they are vectors. */
+const functions = byName(typed, 'exp', 'exp2', 'log', 'log2', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'tanh', 'pow')
+
+/** The ops that C has, and those that it has for f64 alone. */
+export const SPELLS = opsOf(spell)
+export const DOUBLE_SPELLS = opsOf(functions)
 
 const RESERVED = words(`
   auto break case char const continue default do double else enum extern float for goto if inline int long register restrict
@@ -175,7 +212,7 @@ const UNORDERED: ReadonlySet<AtomicKind> = new Set(['min', 'max'])
 
 export const cDialect: Dialect = {
   reserved: RESERVED,
-  spell,
+  spell: { ...spell, ...functions },
   constants: CONSTANTS,
   atomics: {
     load: '__atomic_load_n',

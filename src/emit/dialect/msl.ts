@@ -33,6 +33,7 @@ import {
   maskedShift,
   operators,
   selectCall,
+  shaderScalar,
   shaderSpellings,
   subscript,
   tableEntry,
@@ -54,11 +55,11 @@ export const SCALAR_TYPE = {
 function typeName(dtype: DType): string {
   if (dtype === 'void') return 'void'
   if (isTile(dtype)) return dtype === 'f32t' ? 'simdgroup_float8x8' : 'simdgroup_half8x8'
-  return SCALAR_TYPE[scalarOf(dtype)] + (widthOf(dtype) === 1 ? '' : widthOf(dtype))
+  return SCALAR_TYPE[shaderScalar(scalarOf(dtype))] + (widthOf(dtype) === 1 ? '' : widthOf(dtype))
 }
 
 export function storageType(storage: Storage): string {
-  return SCALAR_TYPE[storageScalar(storage)] + (widthOf(storage) === 1 ? '' : widthOf(storage))
+  return SCALAR_TYPE[shaderScalar(storageScalar(storage))] + (widthOf(storage) === 1 ? '' : widthOf(storage))
 }
 
 export const CONSTANTS: ConstantWords = {
@@ -198,7 +199,8 @@ function consecutive(access: Access, constness: string): string {
 }
 
 /** `dtype` as the memory holds it: `uchar4` for four bytes in registers of 32 bits. */
-const narrowed = ({ memory, width }: Access): string => SCALAR_TYPE[storageScalar(memory.storage)] + (width === 1 ? '' : width)
+const narrowed = ({ memory, width }: Access): string =>
+  SCALAR_TYPE[shaderScalar(storageScalar(memory.storage))] + (width === 1 ? '' : width)
 
 const RESERVED = words(`
   alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype default

@@ -26,12 +26,22 @@ import {
 } from '../clike/expression.ts'
 import { words } from '../clike/name.ts'
 import { sharesBuffers } from '../clike/program.ts'
-import { type Parameter, calls, divide, operators, selectCall, shaderSpellings, subscript, tableEntry } from '../clike/spelling.ts'
+import {
+  type Parameter,
+  calls,
+  divide,
+  operators,
+  selectCall,
+  shaderScalar,
+  shaderSpellings,
+  subscript,
+  tableEntry,
+} from '../clike/spelling.ts'
 
 const LETTER = { f32: 'f', f16: 'h', i32: 'i', u32: 'u' } as const
 
 function typeName(dtype: DType): string {
-  const scalar = scalarOf(dtype)
+  const scalar = shaderScalar(scalarOf(dtype))
   const width = widthOf(dtype)
   return width === 1 ? scalar : scalar === 'bool' ? `vec${width}<bool>` : `vec${width}${LETTER[scalar]}`
 }

@@ -1,5 +1,5 @@
-// Loads, stores and atomics in WebAssembly. Memory may hold 8- and 16-bit integers and f16; registers hold 32 bits, so loads
-// widen and stores narrow. Where a memory begins is the emitter's business: the address is on the stack, less `offset`.
+// Loads, stores and atomics in WebAssembly. Memory may hold 8- and 16-bit integers and f16; registers hold 32 bits, or 64 of an f64, so
+// loads widen and stores narrow. Where a memory begins is the emitter's business: the address is on the stack, less `offset`.
 
 import { type DType, type Narrow, SCALAR_BYTES, type Scalar, type Storage, storageScalar, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
@@ -52,15 +52,16 @@ const refuse = (what: string, { storage, width }: Access): IngotError =>
 export function load(speaker: Speaker, access: Access): void {
   const held = storageScalar(access.storage)
   if (access.width === 1) return loadOne(speaker, held, access)
-  if (access.width === 4) loadFour(speaker.f, held, access)
+  if (access.width === 4 && held !== 'f64') loadFour(speaker.f, held, access)
   else if (access.width === 2) loadTwo(speaker.f, held, access)
   else throw refuse('load', access)
   return held === 'f16' ? decodeHalf(speaker, true) : undefined
 }
 
-/** Takes the address and leaves one element in all lanes: in one step where the element is a word. */
+/** Takes the address and leaves one element in all lanes: in one step where the element is a word or two. */
 export function loadSplat(speaker: Speaker, access: Access): void {
   const held = storageScalar(access.storage)
+  if (held === 'f64') return void speaker.f.emit('v128.load64_splat', { offset: access.offset })
   if (SCALAR_BYTES[held] === 4 && !(access.atomic && speaker.features.threads)) {
     return void speaker.f.emit('v128.load32_splat', { offset: access.offset })
   }
@@ -74,6 +75,8 @@ function loadOne(speaker: Speaker, held: Held, { offset, atomic }: Access): void
   switch (held) {
     case 'f32':
       return void f.emit('f32.load', at)
+    case 'f64':
+      return void f.emit('f64.load', at)
     case 'i8':
       return void f.emit('i32.load8_s', at)
     case 'u8':
@@ -106,8 +109,10 @@ function loadFour(f: FunctionBody, held: Held, { offset, storage }: Access): voi
   }
 }
 
-function loadTwo(f: FunctionBody, held: Held, { offset }: Access): void {
+function loadTwo(f: FunctionBody, held: Held, { offset, storage }: Access): void {
   switch (held) {
+    case 'f64':
+      return void f.emit('v128.load', { offset, align: widthOf(storage) === 2 ? 16 : 8 })
     case 'i8':
       return void f
         .emit('i32.load16_u', { offset, align: 1 })
@@ -135,14 +140,14 @@ export function store(speaker: Speaker, access: Access): void {
   const { f } = speaker
   const held = storageScalar(access.storage)
   if (access.width === 1) return storeOne(speaker, held, access)
-  if (access.width !== 2 && access.width !== 4) throw refuse('store', access)
   const { offset, width } = access
   const bytes = SCALAR_BYTES[held]
+  if ((width !== 2 && width !== 4) || bytes * width > 16) throw refuse('store', access)
   if (held === 'f16') encodeHalf(speaker, true)
   if (bytes < 4) gatherLow(f, bytes)
   switch (bytes * width) {
     case 16:
-      return void f.emit('v128.store', { offset, align: widthOf(access.storage) === 4 ? 16 : 4 })
+      return void f.emit('v128.store', { offset, align: widthOf(access.storage) === width ? 16 : bytes })
     case 8:
       return void f.emit('v128.store64_lane', 0, { offset, align: Math.min(bytes, 4) })
     case 4:
@@ -158,6 +163,8 @@ function storeOne(speaker: Speaker, held: Held, { offset, atomic }: Access): voi
   switch (held) {
     case 'f32':
       return void f.emit('f32.store', at)
+    case 'f64':
+      return void f.emit('f64.store', at)
     case 'i8':
     case 'u8':
       return void f.emit('i32.store8', at)

@@ -1,4 +1,5 @@
-// A kernel as a WebAssembly module: one function that runs a range of the grid's workgroups, over an imported memory.
+// A kernel as a WebAssembly module: one function that runs a range of the grid's workgroups, over an imported memory. What else it
+// imports, functions of f64 (math.ts), `importsFor` gives.
 //
 //   run(args, scratch, begin, end): workgroups begin .. end-1 of the grid, counting x first.
 //   args      address of the arguments: grid x, y, z; address of the tables; address of each buffer; the uniforms. 4 bytes each.
@@ -19,12 +20,13 @@ import { lower } from '../../ir/pass/index.ts'
 import { type Access, accessWidth, atomic, load, loadSplat, sayIndex, store } from './access.ts'
 import type { FunctionBody, Label } from './body.ts'
 import type { WasmFeatures } from './features.ts'
+import { importMath, mathSpellings } from './math.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
 import { MOST_PAGES } from './page.ts'
 import { type Dot, Pairs, chainOf } from './pair.ts'
 import { printModule } from './print.ts'
-import { type Speaker, type Spellings, valueType } from './speaker.ts'
+import { type MathName, type Speaker, type Spellings, valueType } from './speaker.ts'
 import { addPairs, sayTwice } from './spell-vector.ts'
 import { spellings, tableLength, wasmTarget } from './spell.ts'
 
@@ -70,9 +72,10 @@ function build(kernel: Kernel, features: WasmFeatures) {
   const { threads } = features
   module.importMemory('env', 'memory', threads ? { min: 1, max: MOST_PAGES, shared: true } : { min: 1 })
   const lowered = lower(kernel, wasmTarget)
+  const math = importMath(module, lowered)
   let emitter: Emitter | undefined
   module.function(ENTRY, { params: ['i32', 'i32', 'i32', 'i32'], export: true }, (f) => {
-    emitter = new Emitter(lowered, f, features)
+    emitter = new Emitter(lowered, f, features, math)
     emitter.run()
   })
   const tables = emitter?.tables ?? []
@@ -99,6 +102,7 @@ class Emitter implements Speaker {
   readonly tables: number[] = []
   readonly scratchBytes: number
   readonly #kernel: Kernel
+  readonly #math: ReadonlyMap<MathName, { readonly index: number }>
   readonly #free: Record<ValType, number[]> = { i32: [], i64: [], f32: [], f64: [], v128: [] }
   /** locals of the open blocks, to be free again when they close */
   readonly #scopes: { type: ValType; local: number }[][] = []
@@ -114,8 +118,9 @@ class Emitter implements Speaker {
   #tableBase = -1
   #exit: Label | undefined
 
-  constructor(kernel: Kernel, f: FunctionBody, features: WasmFeatures) {
+  constructor(kernel: Kernel, f: FunctionBody, features: WasmFeatures, math: ReadonlyMap<MathName, { readonly index: number }>) {
     this.#kernel = kernel
+    this.#math = math
     this.f = f
     this.features = features
     let bytes = 0
@@ -260,7 +265,7 @@ class Emitter implements Speaker {
 
   #spell<O extends OpName>(node: OneNode<O>): void {
     const table: Spellings = spellings
-    const spelling = table[node.op]
+    const spelling = table[node.op] ?? mathSpellings[node.op]
     if (spelling === undefined)
       throw new IngotError('unsupported', `no spelling of ${node.op} in WebAssembly`, { op: this.#kernel.name, got: node.dtype })
     spelling(this, node)
@@ -333,6 +338,13 @@ class Emitter implements Speaker {
     }
     this.f.localGet(this.#tableBase)
     return offset
+  }
+
+  callMath(name: MathName): void {
+    const found = this.#math.get(name)
+    if (found === undefined)
+      throw new IngotError('bad-kernel', 'a function is called that was not imported', { op: this.#kernel.name, got: name })
+    this.f.call(found)
   }
 
   // ---- statements

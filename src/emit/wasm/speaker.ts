@@ -1,6 +1,6 @@
 // What the spelling of an op may ask of the emitter, and how values of the kernel language lie in WebAssembly ones.
-// A scalar is an f32 or an i32 (bool: 0 or 1); a vector of two or four is a v128, of which the lanes past its width hold
-// anything; a bool vector is a mask of whole 32-bit lanes, 0 or -1. Knows no ops and no memory.
+// A scalar is an f32, an f64 or an i32 (bool: 0 or 1); a vector of two or four, or of two f64, is a v128, of which the lanes past its
+// width hold anything; a bool vector is a mask of whole 32-bit lanes, 0 or -1, whatever it decides about. Knows no ops and no memory.
 
 import { type DType, type Scalar, scalarOf, widthOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
@@ -24,7 +24,11 @@ export interface Speaker {
   isSplat(node: Node): boolean
   /** Leaves the address of a table of constants, and returns how far past it the table of this node begins. */
   table(node: NodeOf<'table'>): number
+  /** Calls a function of JavaScript's Math on the f64 on the stack. */
+  callMath(name: MathName): void
 }
+/** Functions of f64 that modules import: the engine has them, WebAssembly does not. */
+export type MathName = 'exp' | 'log' | 'log2' | 'sin' | 'cos' | 'tan' | 'asin' | 'acos' | 'atan' | 'tanh' | 'pow'
 /** How an op is said that has at least `N` operands. */
 export type Spelling<N extends number = 1> = (speaker: Speaker, node: NodeWith<N>) => void
 /** The ops that WebAssembly has, and how it says each. */
@@ -44,10 +48,10 @@ const noValue = (dtype: DType): IngotError =>
 
 export function valueType(dtype: DType): ValType {
   const width = widthOf(dtype)
-  if (width > 4 || dtype === 'void' || scalarOf(dtype) === 'f16') {
+  if (dtype === 'void' || scalarOf(dtype) === 'f16' || width > (scalarOf(dtype) === 'f64' ? 2 : 4)) {
     throw noValue(dtype)
   }
-  return width > 1 ? 'v128' : scalarOf(dtype) === 'f32' ? 'f32' : 'i32'
+  return width > 1 ? 'v128' : dtype === 'f32' || dtype === 'f64' ? dtype : 'i32'
 }
 
 /** Four equal 32-bit lanes. */

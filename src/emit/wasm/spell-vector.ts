@@ -1,7 +1,7 @@
 // How vectors are made and taken apart in WebAssembly, and the ops on packed bytes and halves: all of them are SIMD, also
 // when the operand is a single 32-bit word. Part of the table in spell.ts.
 
-import { scalarOf, widthOf } from '../../base/dtype.ts'
+import { type DType, scalarOf, widthOf } from '../../base/dtype.ts'
 import type { Node, NodeOf, NodeWith, SomeNode } from '../../ir/node.ts'
 import { splatOf } from '../../ir/pass/constant.ts'
 import type { FunctionBody } from './body.ts'
@@ -20,25 +20,38 @@ function sayLane(speaker: Speaker, node: Node): void {
 function sayConstants(speaker: Speaker, node: SomeNode, values: readonly number[]): void {
   const four = [0, 1, 2, 3].map((lane) => values[lane % values.length] ?? 0)
   const scalar = scalarOf(node.dtype)
-  if (scalar === 'f32') speaker.f.v128Const('f32x4', four)
+  if (scalar === 'f64') speaker.f.v128Const('f64x2', four.slice(0, 2))
+  else if (scalar === 'f32') speaker.f.v128Const('f32x4', four)
   else speaker.f.v128Const('i32x4', scalar === 'bool' ? four.map((value) => -value) : four)
+}
+
+/** How lanes are put together and taken out, by what they are. */
+const LANES = {
+  f32: { splat: 'f32x4.splat', replace: 'f32x4.replace_lane', extract: 'f32x4.extract_lane' },
+  f64: { splat: 'f64x2.splat', replace: 'f64x2.replace_lane', extract: 'f64x2.extract_lane' },
+  word: { splat: 'i32x4.splat', replace: 'i32x4.replace_lane', extract: 'i32x4.extract_lane' },
+} as const
+
+export function lanesOf(dtype: DType): (typeof LANES)[keyof typeof LANES] {
+  const scalar = scalarOf(dtype)
+  return LANES[scalar === 'f32' || scalar === 'f64' ? scalar : 'word']
 }
 
 function splat(speaker: Speaker, node: NodeOf<'splat'>): void {
   const value = splatOf(node)
   if (value !== undefined) return sayConstants(speaker, node, [value])
   sayLane(speaker, node.src[0])
-  return void speaker.f.emit(scalarOf(node.dtype) === 'f32' ? 'f32x4.splat' : 'i32x4.splat')
+  return void speaker.f.emit(lanesOf(node.dtype).splat)
 }
 
 function vec(speaker: Speaker, node: NodeOf<'vec'>): void {
   const values = node.src.map(splatOf)
   if (values.every((value) => value !== undefined)) return sayConstants(speaker, node, values)
-  const isFloat = scalarOf(node.dtype) === 'f32'
+  const lanes = lanesOf(node.dtype)
   return node.src.forEach((each, lane) => {
     sayLane(speaker, each)
-    if (lane === 0) speaker.f.emit(isFloat ? 'f32x4.splat' : 'i32x4.splat')
-    else speaker.f.emit(isFloat ? 'f32x4.replace_lane' : 'i32x4.replace_lane', lane)
+    if (lane === 0) speaker.f.emit(lanes.splat)
+    else speaker.f.emit(lanes.replace, lane)
   })
 }
 
@@ -48,7 +61,7 @@ function extract(speaker: Speaker, node: NodeOf<'extract'>): void {
 }
 
 function takeLane({ f }: Speaker, { dtype }: SomeNode, lane: number): void {
-  f.emit(dtype === 'f32' ? 'f32x4.extract_lane' : 'i32x4.extract_lane', lane)
+  f.emit(lanesOf(dtype).extract, lane)
   if (dtype === 'bool') f.i32Const(1).emit('i32.and')
 }
 
@@ -66,6 +79,13 @@ function join(speaker: Speaker, node: NodeWith<2>): void {
   shuffleWords(speaker.f, [0, 1, 4, 5])
 }
 
+function zip(speaker: Speaker, node: NodeOf<'zip'>): void {
+  speaker.say(node.src[0])
+  speaker.say(node.src[1])
+  const first = (node.arg * widthOf(node.dtype)) / 2
+  shuffleWords(speaker.f, [first, 4 + first, first + 1, 5 + first])
+}
+
 /** From the first lane to the last, like the language: sums of floats depend on the order. */
 function hsum(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
@@ -76,7 +96,7 @@ function hsum(speaker: Speaker, node: NodeWith<1>): void {
     for (let lane = 0; lane < widthOf(whole.dtype); lane++) {
       f.localGet(all)
       takeLane(speaker, node, lane)
-      if (lane > 0) f.emit(node.dtype === 'f32' ? 'f32.add' : 'i32.add')
+      if (lane > 0) f.emit(node.dtype === 'f32' || node.dtype === 'f64' ? `${node.dtype}.add` : 'i32.add')
     }
   })
 }
@@ -84,14 +104,15 @@ function hsum(speaker: Speaker, node: NodeWith<1>): void {
 function hmax(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
   const whole = node.src[0]
-  const max = node.dtype === 'f32' ? 'f32x4.pmax' : node.dtype === 'i32' ? 'i32x4.max_s' : 'i32x4.max_u'
+  const isDouble = node.dtype === 'f64'
+  const max = isDouble ? 'f64x2.pmax' : node.dtype === 'f32' ? 'f32x4.pmax' : node.dtype === 'i32' ? 'i32x4.max_s' : 'i32x4.max_u'
   speaker.lend('v128', (all) => {
     speaker.say(whole)
     f.localSet(all)
     f.localGet(all)
     for (let lane = 1; lane < widthOf(whole.dtype); lane++) {
       f.localGet(all).localGet(all)
-      shuffleWords(f, [lane, lane, lane, lane])
+      shuffleWords(f, isDouble ? [2, 3, 2, 3] : [lane, lane, lane, lane])
       f.emit(max)
     }
     takeLane(speaker, node, 0)
@@ -231,6 +252,7 @@ export const vectorSpellings = {
   extract,
   slice,
   join,
+  zip,
   hsum,
   hmax,
   unpackU8: unpack8(false),

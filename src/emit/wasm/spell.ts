@@ -1,13 +1,15 @@
 // How each op of the kernel language is said in WebAssembly: one table, whose keys are what the target can do. Arithmetic,
-// comparisons, bits and conversions are here; vectors, packed bytes and dot products in spell-vector.ts. Ops without an entry
-// are decomposed before emission. Knows no memory and no statements.
+// comparisons and bits are here; conversions in cast.ts, functions of f64 in math.ts, vectors, packed bytes and dot products in
+// spell-vector.ts. Ops without an entry are decomposed before emission. Knows no memory and no statements.
 
-import { type DType, scalarOf, widthOf } from '../../base/dtype.ts'
+import { type DType, isFloat, scalarOf, widthOf } from '../../base/dtype.ts'
 import type { NodeOf, NodeWith, SomeNode } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
 import { splatOf } from '../../ir/pass/constant.ts'
 import type { Target } from '../../ir/target.ts'
-import { type Bare, type Shape, type Speaker, type Spelling, type Spellings, refuse, shapeOf, splatConst } from './speaker.ts'
+import { cast, narrowMask, widenMask } from './cast.ts'
+import { mathSpellings } from './math.ts'
+import { type Bare, type Shape, type Speaker, type Spelling, type Spellings, refuse, shapeOf } from './speaker.ts'
 import { vectorSpellings } from './spell-vector.ts'
 
 type ByShape = Partial<Record<Shape, Bare>>
@@ -22,34 +24,41 @@ const plain =
     for (const each of node.src) speaker.say(each)
     return void speaker.f.emit(name)
   }
-const float = (one: Bare, four: Bare) => plain({ f32: one, f32x: four })
+/** Instructions of floats, which are called alike. */
+type FloatName = 'sqrt' | 'floor' | 'ceil' | 'trunc' | 'nearest' | 'neg' | 'abs' | 'add' | 'sub' | 'mul' | 'div'
+const floats = <N extends FloatName>(name: N) =>
+  ({ f32: `f32.${name}`, f32x: `f32x4.${name}`, f64: `f64.${name}`, f64x: `f64x2.${name}` }) as const
+const float = (name: FloatName) => plain(floats(name))
 /** Instructions that are alike for both signs. */
-const both = (float1: Bare, float4: Bare, int1: Bare, int4: Bare) =>
-  plain({ f32: float1, f32x: float4, i32: int1, u32: int1, i32x: int4, u32x: int4 })
+const arithmetic = (name: 'add' | 'sub' | 'mul') =>
+  plain({ ...floats(name), i32: `i32.${name}`, u32: `i32.${name}`, i32x: `i32x4.${name}`, u32x: `i32x4.${name}` })
 const bits = (one: Bare, four: Bare) => plain({ i32: one, u32: one, bool: one, i32x: four, u32x: four, boolx: four })
 
 type Comparison = 'lt' | 'le' | 'gt' | 'ge'
+type Equality = 'eq' | 'ne'
+
+const compare = (name: Comparison | Equality, integers: ByShape): Spelling<2> => {
+  const simple = plain({ ...integers, f32: `f32.${name}`, f32x: `f32x4.${name}`, f64: `f64.${name}`, f64x: `f64x2.${name}` })
+  return (speaker, node) => {
+    simple(speaker, node)
+    if (shapeOf(node.src[0].dtype) === 'f64x') narrowMask(speaker)
+  }
+}
 const order = (name: Comparison) =>
-  plain({
-    f32: `f32.${name}`,
-    f32x: `f32x4.${name}`,
-    i32: `i32.${name}_s`,
-    u32: `i32.${name}_u`,
-    i32x: `i32x4.${name}_s`,
-    u32x: `i32x4.${name}_u`,
-  })
+  compare(name, { i32: `i32.${name}_s`, u32: `i32.${name}_u`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u` })
+const equal = (name: Equality) => compare(name, { i32: `i32.${name}`, u32: `i32.${name}`, i32x: `i32x4.${name}`, u32x: `i32x4.${name}` })
 
 /** `b < a ? b : a`, or with the greater: just as the language says it, also for NaN and -0. */
 const extreme = (name: 'min' | 'max'): Spelling<2> => {
-  const vectors = plain({ f32x: `f32x4.p${name}`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u` })
-  const compare: ByShape =
-    name === 'min' ? { f32: 'f32.lt', i32: 'i32.lt_s', u32: 'i32.lt_u' } : { f32: 'f32.gt', i32: 'i32.gt_s', u32: 'i32.gt_u' }
+  const vectors = plain({ f32x: `f32x4.p${name}`, f64x: `f64x2.p${name}`, i32x: `i32x4.${name}_s`, u32x: `i32x4.${name}_u` })
+  const than = name === 'min' ? 'lt' : 'gt'
+  const betters: ByShape = { f32: `f32.${than}`, f64: `f64.${than}`, i32: `i32.${than}_s`, u32: `i32.${than}_u` }
   return (speaker, node) => {
     const shape = shapeOf(node.dtype)
-    const better = compare[shape]
+    const better = betters[shape]
     if (better === undefined) return vectors(speaker, node)
     const { f } = speaker
-    const type = shape === 'f32' ? 'f32' : 'i32'
+    const type = shape === 'f32' || shape === 'f64' ? shape : 'i32'
     return speaker.lend(type, (a) =>
       speaker.lend(type, (b) => {
         speaker.say(node.src[0])
@@ -104,7 +113,7 @@ function laneByLane(speaker: Speaker, node: NodeWith<2>, write: (a: number, b: n
 const divide =
   (rest: boolean): Spelling<2> =>
   (speaker, node) => {
-    if (scalarOf(node.dtype) === 'f32') return float('f32.div', 'f32x4.div')(speaker, node)
+    if (isFloat(node.dtype)) return float('div')(speaker, node)
     const { f } = speaker
     const signed = scalarOf(node.dtype) === 'i32'
     const name = rest ? (signed ? 'i32.rem_s' : 'i32.rem_u') : signed ? 'i32.div_s' : 'i32.div_u'
@@ -184,13 +193,13 @@ function negate(speaker: Speaker, node: NodeWith<1>): void {
     speaker.f.i32Const(0)
     speaker.say(node.src[0])
     speaker.f.emit('i32.sub')
-  } else plain({ f32: 'f32.neg', f32x: 'f32x4.neg', i32x: 'i32x4.neg', u32x: 'i32x4.neg' })(speaker, node)
+  } else plain({ ...floats('neg'), i32x: 'i32x4.neg', u32x: 'i32x4.neg' })(speaker, node)
 }
 
 function absolute(speaker: Speaker, node: NodeWith<1>): void {
   const { f } = speaker
   if (scalarOf(node.dtype) === 'u32') return speaker.say(node.src[0])
-  if (node.dtype !== 'i32') return plain({ f32: 'f32.abs', f32x: 'f32x4.abs', i32x: 'i32x4.abs' })(speaker, node)
+  if (node.dtype !== 'i32') return plain({ ...floats('abs'), i32x: 'i32x4.abs' })(speaker, node)
   return speaker.lend('i32', (value) =>
     speaker.lend('i32', (sign) => {
       speaker.say(node.src[0])
@@ -216,68 +225,47 @@ function popcount(speaker: Speaker, node: NodeWith<1>): void {
 function select(speaker: Speaker, node: NodeWith<3>): void {
   const [condition, yes, no] = node.src
   for (const each of [yes, no, condition]) speaker.say(each)
+  if (shapeOf(node.dtype) === 'f64x') widenMask(speaker)
   speaker.f.emit(widthOf(node.dtype) === 1 ? 'select' : 'v128.bitselect')
 }
 
+/** What an instruction of floats is called for a node's type: `f32x4.` */
+function prefixOf(node: SomeNode): 'f32' | 'f32x4' | 'f64' | 'f64x2' {
+  switch (shapeOf(node.dtype)) {
+    case 'f32':
+      return 'f32'
+    case 'f32x':
+      return 'f32x4'
+    case 'f64':
+      return 'f64'
+    case 'f64x':
+      return 'f64x2'
+    default:
+      return refuse(node)
+  }
+}
+
 function fma(speaker: Speaker, node: NodeWith<3>): void {
-  const four = widthOf(node.dtype) > 1
+  const prefix = prefixOf(node)
   speaker.say(node.src[0])
   speaker.say(node.src[1])
-  if (four && speaker.features.relaxed) {
+  if ((prefix === 'f32x4' || prefix === 'f64x2') && speaker.features.relaxed) {
     speaker.say(node.src[2])
-    speaker.f.emit('f32x4.relaxed_madd')
+    speaker.f.emit(`${prefix}.relaxed_madd`)
     return
   }
-  speaker.f.emit(four ? 'f32x4.mul' : 'f32.mul')
+  speaker.f.emit(`${prefix}.mul`)
   speaker.say(node.src[2])
-  speaker.f.emit(four ? 'f32x4.add' : 'f32.add')
+  speaker.f.emit(`${prefix}.add`)
 }
 
 function rsqrt(speaker: Speaker, node: NodeWith<1>): void {
-  const four = widthOf(node.dtype) > 1
-  if (four) speaker.f.v128Const('f32x4', [1, 1, 1, 1])
-  else speaker.f.f32Const(1)
+  const prefix = prefixOf(node)
+  if (prefix === 'f32') speaker.f.f32Const(1)
+  else if (prefix === 'f64') speaker.f.f64Const(1)
+  else speaker.f.v128Const(prefix, prefix === 'f32x4' ? [1, 1, 1, 1] : [1, 1])
   speaker.say(node.src[0])
-  if (four) speaker.f.emit('f32x4.sqrt').emit('f32x4.div')
-  else speaker.f.emit('f32.sqrt').emit('f32.div')
-}
-
-const FLOAT_ONE = 0x3f800000
-const casts: Partial<Record<`${Shape}>${Shape}`, readonly Bare[]>> = {
-  'f32>i32': ['i32.trunc_sat_f32_s'],
-  'f32>u32': ['i32.trunc_sat_f32_u'],
-  'i32>f32': ['f32.convert_i32_s'],
-  'u32>f32': ['f32.convert_i32_u'],
-  'f32x>i32x': ['i32x4.trunc_sat_f32x4_s'],
-  'f32x>u32x': ['i32x4.trunc_sat_f32x4_u'],
-  'i32x>f32x': ['f32x4.convert_i32x4_s'],
-  'u32x>f32x': ['f32x4.convert_i32x4_u'],
-  'i32>u32': [],
-  'u32>i32': [],
-  'i32x>u32x': [],
-  'u32x>i32x': [],
-  'bool>i32': [],
-  'bool>u32': [],
-  'bool>f32': ['f32.convert_i32_u'],
-}
-
-function cast(speaker: Speaker, node: NodeWith<1>): void {
-  const { f } = speaker
-  const from = shapeOf(node.src[0].dtype)
-  const to = shapeOf(node.dtype)
-  speaker.say(node.src[0])
-  const names = from === to ? [] : casts[`${from}>${to}`]
-  if (names !== undefined) for (const name of names) f.emit(name)
-  else if (from === 'boolx') {
-    splatConst(f, to === 'f32x' ? FLOAT_ONE : 1)
-    f.emit('v128.and')
-  } else if (to === 'bool') {
-    if (from === 'f32') f.f32Const(0).emit('f32.ne')
-    else f.i32Const(0).emit('i32.ne')
-  } else if (to === 'boolx') {
-    splatConst(f, 0)
-    f.emit(from === 'f32x' ? 'f32x4.ne' : 'i32x4.ne')
-  } else refuse(node)
+  speaker.f.emit(`${prefix}.sqrt`).emit(`${prefix}.div`)
 }
 
 function bitcast(speaker: Speaker, node: NodeWith<1>): void {
@@ -290,6 +278,7 @@ function bitcast(speaker: Speaker, node: NodeWith<1>): void {
 
 function constant({ f }: Speaker, { dtype, arg }: NodeOf<'const'>): void {
   if (dtype === 'f32') f.f32Const(Number(arg))
+  else if (dtype === 'f64') f.f64Const(Number(arg))
   else f.i32Const(Number(arg))
 }
 
@@ -317,26 +306,26 @@ export const spellings = {
   table,
   neg: negate,
   abs: absolute,
-  add: both('f32.add', 'f32x4.add', 'i32.add', 'i32x4.add'),
-  sub: both('f32.sub', 'f32x4.sub', 'i32.sub', 'i32x4.sub'),
-  mul: both('f32.mul', 'f32x4.mul', 'i32.mul', 'i32x4.mul'),
+  add: arithmetic('add'),
+  sub: arithmetic('sub'),
+  mul: arithmetic('mul'),
   div: divide(false),
   rem: divide(true),
   min: extreme('min'),
   max: extreme('max'),
   fma,
-  sqrt: float('f32.sqrt', 'f32x4.sqrt'),
+  sqrt: float('sqrt'),
   rsqrt,
-  floor: float('f32.floor', 'f32x4.floor'),
-  ceil: float('f32.ceil', 'f32x4.ceil'),
-  trunc: float('f32.trunc', 'f32x4.trunc'),
-  rint: float('f32.nearest', 'f32x4.nearest'),
+  floor: float('floor'),
+  ceil: float('ceil'),
+  trunc: float('trunc'),
+  rint: float('nearest'),
   lt: order('lt'),
   le: order('le'),
   gt: order('gt'),
   ge: order('ge'),
-  eq: both('f32.eq', 'f32x4.eq', 'i32.eq', 'i32x4.eq'),
-  ne: both('f32.ne', 'f32x4.ne', 'i32.ne', 'i32x4.ne'),
+  eq: equal('eq'),
+  ne: equal('ne'),
   not,
   and: bits('i32.and', 'v128.and'),
   or: bits('i32.or', 'v128.or'),
@@ -361,6 +350,8 @@ export const wasmTarget: Target = {
   subgroup: 0,
   tiles: false,
   half: false,
+  // the keys of a table of spellings are names of ops
+  double: { width: 2, spells: new Set(Object.keys(mathSpellings) as OpName[]) },
   narrow: true,
   width: 4,
 }

@@ -1,6 +1,6 @@
 // What a kernel means, run: the specification of the kernel language and the oracle for every target. A workgroup runs in
-// lockstep, lane by lane within each step; workgroups run one after the other. Exact: f32 rounds at every step, f16 to
-// nearest even, integers wrap, shifts count modulo 32.
+// lockstep, lane by lane within each step; workgroups run one after the other. Exact: f32 and f64 round at every step, f16
+// to nearest even, integers wrap, shifts count modulo 32.
 //
 // Strict: an access out of range is always reported; with `check` (the default) also reads of workgroup memory that was not
 // written, data races between barriers and between workgroups, and barriers or subgroup operations that not all lanes reach.

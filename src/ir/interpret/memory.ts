@@ -13,7 +13,7 @@ import { encodeHalf } from '../../base/half.ts'
 import type { Clock, Shadow } from './shadow.ts'
 import type { Cells, Mask, State, Action } from './state.ts'
 
-type Stored = Float32Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array
+type Stored = Float32Array | Float64Array | Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array
 
 /** Bytes seen as elements. */
 type View = (buffer: ArrayBufferLike, offset: number, count: number) => Stored
@@ -21,6 +21,7 @@ const bytes: View = (buffer, offset, count) => new Uint8Array(buffer, offset, co
 const words16: View = (buffer, offset, count) => new Uint16Array(buffer, offset, count)
 const VIEWS = {
   f32: (buffer, offset, count) => new Float32Array(buffer, offset, count),
+  f64: (buffer, offset, count) => new Float64Array(buffer, offset, count),
   i32: (buffer, offset, count) => new Int32Array(buffer, offset, count),
   u32: (buffer, offset, count) => new Uint32Array(buffer, offset, count),
   f16: words16,
@@ -122,7 +123,13 @@ export function load({ src, arg }: NodeOf<'load'>, out: Cells, index: Cells, mem
   const places = new Int32Array(state.lanes)
   const least = displacement(src[0])?.plus ?? 0
   const { shadow } = memory
-  const move = memory.half ? moveHalves : out instanceof Float32Array ? moveFloats : moveIntegers
+  const move = memory.half
+    ? moveHalves
+    : out instanceof Float32Array
+      ? moveFloats
+      : out instanceof Float64Array
+        ? moveDoubles
+        : moveIntegers
   return (mask) => {
     locate(memory, index, least, count, places, mask, state)
     if (shadow !== undefined) {
@@ -135,10 +142,17 @@ export function load({ src, arg }: NodeOf<'load'>, out: Cells, index: Cells, mem
   }
 }
 
-// Three loops alike, so that each sees few kinds of arrays and the engine keeps them fast.
+// Four loops alike, so that each sees few kinds of arrays and the engine keeps them fast.
 type Move = (out: Cells, cells: Stored, places: Int32Array, width: number, mask: Mask) => void
 
 const moveFloats: Move = (out, cells, places, width, { lanes, count }) => {
+  for (let at = 0; at < count; at++) {
+    const lane = lanes[at]!
+    const from = places[lane]!
+    for (let e = 0, to = lane * width; e < width; e++) out[to + e] = cells[from + e]!
+  }
+}
+const moveDoubles: Move = (out, cells, places, width, { lanes, count }) => {
   for (let at = 0; at < count; at++) {
     const lane = lanes[at]!
     const from = places[lane]!

@@ -9,7 +9,7 @@ import { type DType, isTile, scalarOf, widthOf } from '../../base/dtype.ts'
 import { type ErrorCode, IngotError } from '../../base/error.ts'
 import { type Kernel, lanesOf } from '../kernel.ts'
 
-export type Cells = Float32Array | Int32Array | Uint32Array | Uint8Array
+export type Cells = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array
 /** One thing to do for the active lanes. Pure steps compute all lanes and ignore the mask. */
 export type Action = (mask: Mask) => void
 
@@ -52,6 +52,8 @@ export class State {
       case 'f32':
       case 'f16':
         return new Float32Array(length)
+      case 'f64':
+        return new Float64Array(length)
       case 'i32':
         return new Int32Array(length)
       case 'u32':

@@ -76,6 +76,7 @@ export const UNIFORM = kind<string>((arg) => typeof arg === 'string', 'a uniform
 /** The id of a `let`, of a loop's variable or of a `var`. */
 export const ID = kind<number>(isCount, 'needs an id', 'a whole number from 0')
 export const LANE = kind<number>(isCount, 'needs the number of a lane', 'a whole number from 0')
+export const HALF = kind<0 | 1>((arg) => arg === 0 || arg === 1, 'needs a half', '0 or 1')
 export const TABLE = kind<readonly number[]>((arg) => isNumbers(arg) && arg.length > 0, 'a table needs numbers', 'at least one number')
 export const BYTES = kind<readonly number[]>(
   (arg) => isNumbers(arg) && arg.length === 16 && arg.every((value) => Number.isInteger(value) && value >= -128 && value < 256),

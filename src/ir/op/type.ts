@@ -88,6 +88,7 @@ export const join: TypeRule = (src) => {
     ? wrong(`wants two vectors of one type, got ${src.join(', ')}`)
     : vector(scalarOf(first), width === 2 ? 4 : width === 4 ? 8 : 16)
 }
+export const zip = same((dtype) => isNumber(dtype) && widthOf(dtype) > 1, 'vectors')
 /** A vector of numbers becomes one of them. */
 export const reduction: TypeRule = ([from]) =>
   from !== undefined && isNumber(from) && widthOf(from) > 1 ? scalarOf(from) : wrong(`wants a vector, got ${from}`)

@@ -164,8 +164,9 @@ function simplifyCast(into: Making, dtype: DType, x: Node): Node | undefined {
   const [inner] = x.src
   if (x.op === 'bitcast' && !isInteger(inner.dtype)) return undefined
   const [from, over] = [scalarOf(inner.dtype), scalarOf(x.dtype)]
-  // widening from f16, or wrapping between integers, loses nothing on the way
-  if (from === 'f16' && over === 'f32') return into.make('cast', dtype, [inner])
+  // widening a float, or wrapping between integers, loses nothing on the way
+  const widens = (from === 'f16' && over === 'f32') || ((from === 'f16' || from === 'f32') && over === 'f64')
+  if (widens) return into.make('cast', dtype, [inner])
   const wraps = isInteger(inner.dtype) && isInteger(x.dtype) && isInteger(dtype)
   return wraps || (from === 'bool' && over !== 'bool') ? into.make('cast', dtype, [inner]) : undefined
 }

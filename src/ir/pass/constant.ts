@@ -49,6 +49,8 @@ export function normal(scalar: Scalar, value: number): number | boolean {
       return Math.fround(value)
     case 'f16':
       return roundHalf(value)
+    case 'f64':
+      return value
     case 'i32':
       return value | 0
     case 'u32':

@@ -1,17 +1,22 @@
 // Pass: replaces what the target cannot spell by simpler ops, until it can. The formulas are in ../decompose.ts.
 
+import { scalarOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
 import { Builder } from '../build.ts'
 import { decompositionOf } from '../decompose.ts'
 import { type Kernel, uses } from '../kernel.ts'
 import type { Node } from '../node.ts'
-import { type OpName, isLeaf, opRecord } from '../op.ts'
+import { isLeaf, opRecord } from '../op.ts'
 import type { Target } from '../target.ts'
 import { Folder } from './fold.ts'
 
 export function decompose(kernel: Kernel, target: Target): Kernel {
-  const isSpelled = (op: OpName): boolean => isLeaf(op) || opRecord(op).kind !== 'pure' || target.spells.has(op)
-  if (!uses(kernel, ({ op }) => !isSpelled(op))) return kernel
+  const isSpelled = ({ op, dtype }: Node): boolean =>
+    isLeaf(op) ||
+    opRecord(op).kind !== 'pure' ||
+    target.spells.has(op) ||
+    (target.double?.spells.has(op) === true && scalarOf(dtype) === 'f64')
+  if (!uses(kernel, (node) => !isSpelled(node))) return kernel
   const builder = new Builder(kernel.name, { interner: new Folder() })
   const done = new Map<Node, Node>()
 
@@ -20,7 +25,7 @@ export function decompose(kernel: Kernel, target: Target): Kernel {
     if (known !== undefined) return known
     let made = builder.make(node.op, node.dtype, node.src.map(go), node.arg)
     // a folded node may be of another op than the one that was asked for
-    if (!isSpelled(made.op)) {
+    if (!isSpelled(made)) {
       const simpler = decompositionOf(builder, made)
       if (simpler === undefined) {
         throw new IngotError('unsupported', `${target.name} has no ${made.op}`, {

@@ -1,13 +1,16 @@
 // Pass, for targets without f16 arithmetic: f16 values become f32 values that are rounded to f16 after every operation that
 // may leave its range of values. Memory stays f16: loads widen, stores round by themselves. Because 24 bits are more than
-// twice 11 and two, rounding twice gives the same bits as rounding once for + - * / and sqrt.
+// twice 11 and two, rounding twice gives the same bits as rounding once for + - * / and sqrt. An f64 is first rounded to odd.
 
 import { type DType, isTile, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import { roundHalf } from '../../base/half.ts'
+import { Builder } from '../build.ts'
+import { roundToOdd } from '../decompose.ts'
 import { type Kernel, uses } from '../kernel.ts'
 import { type Node, walk } from '../node.ts'
 import { opRecord } from '../op.ts'
 import type { Target } from '../target.ts'
+import { Value } from '../value.ts'
 import type { Making } from './constant.ts'
 import { Folder } from './fold.ts'
 import { concat, part } from './vector.ts'
@@ -15,6 +18,7 @@ import { concat, part } from './vector.ts'
 export function half(kernel: Kernel, target: Target): Kernel {
   if (target.half || !uses(kernel, ({ dtype }) => isHalf(dtype))) return kernel
   const interner = new Folder()
+  const builder = new Builder(kernel.name, { interner })
   const done = new Map<Node, Node>()
   /** lets of effects that leave the values of f16 (sums over a subgroup): only what they name can be rounded */
   const inexact = new Set<number>()
@@ -44,6 +48,7 @@ export function half(kernel: Kernel, target: Target): Kernel {
   function exact(node: Node): Node {
     const { op, dtype, src, arg } = node
     if (op === 'const' && dtype === 'f16') return interner.make('const', 'f32', [], roundHalf(Number(arg)))
+    if (op === 'cast' && isHalf(dtype) && scalarOf(src[0].dtype) === 'f64') return roundToOdd(new Value<'f64'>(builder, go(src[0]))).node
     // memory rounds what is stored
     if (op === 'store') return interner.make(op, dtype, [go(src[0]), exact(src[1])], arg)
     return interner.make(op, asFloat(dtype), src.map(go), arg)

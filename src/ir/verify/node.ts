@@ -91,7 +91,7 @@ function special(node: Node, kernel: Kernel): Fault | undefined {
 
 function constant(dtype: DType, value: number): Fault | undefined {
   const limits = { i32: [-(2 ** 31), 2 ** 31], u32: [0, 2 ** 32], bool: [0, 2] } as const
-  if (dtype === 'f32' || dtype === 'f16') return undefined
+  if (dtype === 'f32' || dtype === 'f16' || dtype === 'f64') return undefined
   if (dtype !== 'i32' && dtype !== 'u32' && dtype !== 'bool') {
     return { what: 'no constants of this type', got: dtype, wanted: 'a scalar' }
   }

@@ -13,6 +13,7 @@ import { type Fault, faultOf, subgroupFault } from './node.ts'
 import { type Uniformity, analyseUniformity } from './uniform.ts'
 
 const MAX_LANES = 1024
+const UNIFORMS: readonly DType[] = ['f32', 'i32', 'u32']
 
 export interface VerifyOptions {
   /** Allows effects inside expressions, which passes put there; a kernel as written binds each by a `let`. */
@@ -46,6 +47,11 @@ function verifyHead(kernel: Kernel): void {
   const names = [...params, ...shared].map(({ name }) => name)
   const twice = names.find((name, at) => names.indexOf(name) !== at)
   if (twice !== undefined) refuse(kernel, undefined, { what: 'name is used twice', got: twice })
+  for (const param of params) {
+    // a field of four bytes; JavaScript may ask for anything
+    const wrong = param.kind === 'uniform' && !UNIFORMS.includes(param.dtype)
+    if (wrong) refuse(kernel, undefined, { what: 'a uniform is f32, i32 or u32', got: param.dtype })
+  }
   for (const { name, length } of shared) {
     if (!Number.isInteger(length) || length < 1)
       refuse(kernel, undefined, {

@@ -32,10 +32,6 @@ export interface CacheWriteParams {
   /** positions that the cache has room for */
   readonly capacity: number
 }
-export interface AdvanceParams {
-  readonly count: number
-  readonly by: number
-}
 
 /** elements that are written together */
 function unitOf(type: CacheType): number {
@@ -102,14 +98,6 @@ function writeUnit(k: LaneScope, type: CacheType, p: Handles<ReturnType<typeof C
 }
 
 /** Counters are few: one workgroup will do. */
-const counters = template<{ readonly lanes: number }>({ family: 'advance', form: 'one workgroup' }, ({ lanes }, kernel) =>
-  kernel(
-    'advance',
-    { params: { x: buffer('u32', 'readwrite'), count: uniform('u32'), by: uniform('u32') }, workgroup: [lanes] },
-    ({ x, count, by }, k) => k.for({ name: 'i', from: k.lane, to: count, step: lanes }, (i) => x.set(i, x.at(i).add(by))),
-  ),
-)
-
 export const cacheWrite = family<CacheWriteParams>({
   name: 'cacheWrite',
   about: 'rows written into a cache [heads, capacity, headDim] at their positions',
@@ -167,31 +155,6 @@ export const cacheWrite = family<CacheWriteParams>({
     }
     return { cache: after }
   },
-})
-
-export const advance = family<AdvanceParams>({
-  name: 'advance',
-  about: 'adds a number to every element of a u32 buffer in place',
-  tolerance: () => 0,
-  cases: [
-    { count: 67, by: 3 },
-    { count: 1, by: 1 },
-    { count: 1000, by: 0xffffffff },
-  ],
-  buffers: ({ count }) => [{ name: 'x', role: 'inout', type: 'u32', elements: count }],
-  forms: [
-    {
-      name: 'one workgroup',
-      fits: () => true,
-      work: (caps, { count, by }) => {
-        const { lanes } = teamFor(caps, count)
-        return { launches: [{ kernel: counters({ lanes }), uniforms: { count, by }, grid: [1, 1, 1] }] }
-      },
-      kernels: () => [counters({ lanes: 1 })],
-    },
-  ],
-  cost: ({ count }) => ({ operations: count, arithmetic: 'f32' }),
-  define: ({ x }, { by }) => ({ x: Uint32Array.from(x!, (value) => value + by) }),
 })
 
 function uniformsOf({ type, heads, headDim, capacity }: CacheWriteParams): Record<string, number> {

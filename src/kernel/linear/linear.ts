@@ -3,7 +3,7 @@
 
 import { type Form, family } from '../family.ts'
 import { matmulRegisters } from './matmul-registers.ts'
-import { matmulOuter } from './matmul-outer.ts'
+import { matmulPanels } from './matmul-panels.ts'
 import { matmulTiles } from './matmul-tiles.ts'
 import { matvecDot } from './matvec-dot.ts'
 import { matvecVectors } from './matvec-vectors.ts'
@@ -13,7 +13,7 @@ import { type LinearParams, defineLinear, linearBuffers } from './params.ts'
 const FORMS: readonly Form<LinearParams>[] = [
   matvecVectors,
   matvecSerial,
-  matmulOuter,
+  matmulPanels,
   matvecDot,
   matvecLanes,
   matmulTiles,

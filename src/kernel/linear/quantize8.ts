@@ -11,6 +11,7 @@ import { fours, largest, scaleOf, toBytes } from '../bytes.ts'
 import { type Arrays, type Work, family, isCpu } from '../family.ts'
 import { type MapExpr, evaluate, writeExpr } from '../map/expr.ts'
 import type { MapOp } from '../map/op.ts'
+import { floatSource } from '../reduce/float-row.ts'
 import { type NormParams, norm, normaliser, sumVectors } from '../reduce/norm.ts'
 import { combinations, template } from '../template.ts'
 import { type ActivationShape, type Stream, dequantized, quantize, quantizedWords, streamsOf, sumsOf } from './activations.ts'
@@ -113,10 +114,12 @@ function floatsOf(arrays: Arrays, { n, k, source }: Quantize8Params): Float32Arr
       return Float32Array.from(norm.define(arrays, { ...source.norm, rows: n, cols: k })['y'] ?? [])
     case 'map': {
       const inputs = quantize8Inputs(source).map((name) => arrays[name] ?? [])
+      const types = inputs.map(() => 'f32' as const)
       return Float32Array.from({ length: n * k }, (_, i) =>
         evaluate(
           source.expr,
           inputs.map((input) => input[i] ?? 0),
+          types,
         ),
       )
     }
@@ -212,14 +215,14 @@ function loaderOf(
   if (source.kind === 'map') {
     return (column) => {
       const inputs = (p.in ?? []).map((input) => k.let('input', input.load(start.add(column), width)))
-      return writeExpr(k, source.expr, inputs, `f32x${width}`) as VectorOf<'f32'>
+      return writeExpr(k, source.expr, { inputs, types: inputs.map(() => 'f32') }, width) as VectorOf<'f32'>
     }
   }
   const { x } = p
   if (x === undefined) throw new TypeError(`a source of kind ${source.kind} has x`)
   if (source.kind === 'plain') return (column) => x.load(start.add(column), width)
   const eps = p.eps ?? k.const('f32', 0)
-  const normalise = normaliser(k, source.norm.kind, { cols, eps }, (f) => sumVectors(k, x, start, cols, width, f))
+  const normalise = normaliser(k, source.norm.kind, { cols, eps }, (f) => sumVectors(k, floatSource(k, 'f32', x), start, cols, width, f))
   return (column) => normalise(x.load(start.add(column), width), p.weight?.load(column, width), p.bias?.load(column, width))
 }
 

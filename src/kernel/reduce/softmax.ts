@@ -1,19 +1,26 @@
-// Softmax over the last axis: y = exp(x - max) / sum of exp(x - max). One workgroup per row. Maximum and sum come out of one
-// pass over memory: a sum that is scaled down whenever the maximum rises; a second pass writes.
-// Entries of -Infinity give 0. A row of nothing but -Infinity gives zeros, which is what a fully masked row should weigh.
+// Softmax over the last axis, y = exp(x - max) / sum of exp(x - max), or its logarithm, y = x - max - log of that sum. One workgroup per
+// row. Maximum and sum come out of one pass over memory: a sum that is scaled down whenever the maximum rises; a second pass writes.
+// Entries of -Infinity give 0. A row of nothing but -Infinity gives zeros, which is what a fully masked row should weigh. The logarithm
+// of either is -Infinity.
 
 import type { Caps } from '../../base/caps.ts'
 import type { Vector, Width } from '../../base/dtype.ts'
-import { type LaneScope, type Readable, buffer, uniform } from '../../ir/author.ts'
+import { type LaneScope, uniform } from '../../ir/author.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import type { Uniformity, Value } from '../../ir/value.ts'
+import type { Value } from '../../ir/value.ts'
+import { elements } from '../element.ts'
 import { NONE, type Work, family, isCpu, isGpu } from '../family.ts'
 import { type Team, combineLanes, flatGrid, flatGroup, teamFor } from '../lanes.ts'
-import { type Write, template } from '../template.ts'
+import { type Write, combinations, template } from '../template.ts'
+import { type FloatSource, type FloatType, floatSource, floatTarget, toleranceOf } from './float-row.ts'
 
 export interface SoftmaxParams {
   readonly rows: number
   readonly cols: number
+  /** of elements and results; f32 if not given */
+  readonly type?: FloatType
+  /** the logarithm of the softmax */
+  readonly log?: boolean
 }
 
 /** Where the maximum starts: finite, so that differences of it are never NaN. Entries below it count as -Infinity. */
@@ -21,32 +28,38 @@ const LOWEST = -1e38
 const MOST_LANES = 1024
 
 /** What a kernel is written for. */
-type SoftmaxTraits = Team & { readonly width: Width }
+type SoftmaxTraits = Required<Pick<SoftmaxParams, 'type' | 'log'>> & Team & { readonly width: Width }
 
 const vectors = template({ family: 'softmax', form: 'vectors' }, writeSoftmax)
 const lanes = template({ family: 'softmax', form: 'lanes' }, writeSoftmax)
 
 export const softmax = family<SoftmaxParams>({
   name: 'softmax',
-  about: 'softmax of each row',
-  tolerance: () => 1e-11,
+  about: 'softmax of each row, or its logarithm',
+  tolerance: ({ type = 'f32' }) => toleranceOf(type, 1e-11),
   cases: [
-    { rows: 3, cols: 256 },
+    { rows: 3, cols: 256, type: 'f32', log: false },
     { rows: 1, cols: 1 },
     { rows: 31, cols: 3 },
     { rows: 2, cols: 67 },
     { rows: 3, cols: 193 },
     { rows: 1, cols: 5000 },
+    { rows: 3, cols: 67, log: true },
+    { rows: 31, cols: 3, log: true },
+    { rows: 1, cols: 5000, log: true },
+    ...combinations<SoftmaxParams>({ rows: [3], cols: [67, 1030], type: ['f16', 'bf16'], log: [false, true] }),
   ],
-  buffers: ({ rows, cols }) => [
-    { name: 'x', role: 'in', type: 'f32', elements: rows * cols },
-    { name: 'y', role: 'out', type: 'f32', elements: rows * cols },
+  buffers: ({ rows, cols, type = 'f32' }) => [
+    { name: 'x', role: 'in', type, elements: rows * cols },
+    { name: 'y', role: 'out', type, elements: rows * cols },
   ],
-  // Every fifth entry or so is masked, and where there are several rows one is masked as a whole.
-  inputs: ({ rows, cols }, random) => ({
-    x: Float32Array.from({ length: rows * cols }, (_, i) =>
-      (rows > 2 && i < cols) || (cols > 3 && random() < 0.2) ? -Infinity : 40 * random() - 20,
-    ),
+  // Every fifth entry or so is masked, and where there are several rows one is masked as a whole; but where the result would be an infinity
+  // as a half, which WGSL leaves open.
+  inputs: ({ rows, cols, type, log }, random) => ({
+    x: Float32Array.from({ length: rows * cols }, (_, i) => {
+      const isMasked = (rows > 2 && i < cols) || (cols > 3 && random() < 0.2)
+      return isMasked && !(log === true && type === 'f16') ? -Infinity : 40 * random() - 20
+    }),
   }),
   proofs: [{ rows: 2, cols: 67 }],
   forms: [
@@ -54,11 +67,11 @@ export const softmax = family<SoftmaxParams>({
       name: 'vectors',
       fits: isCpu,
       work: (caps, params) => work(caps, params, vectors),
-      kernels: ({ width }) => [vectors({ lanes: 1, subgroup: 0, width })],
+      kernels: ({ width }) => [false, true].map((log) => vectors({ type: 'f32', log, lanes: 1, subgroup: 0, width })),
     },
     { name: 'lanes', fits: isGpu, work: (caps, params) => work(caps, params, lanes) },
   ],
-  define: ({ x = NONE }, { rows, cols }) => {
+  define: ({ x = NONE }, { rows, cols, log = false }) => {
     const y = new Float32Array(rows * cols)
     for (let row = 0; row < rows; row++) {
       const values = Array.from(x.subarray(row * cols, (row + 1) * cols))
@@ -66,7 +79,8 @@ export const softmax = family<SoftmaxParams>({
       const weights = values.map((v) => (max === -Infinity ? 0 : Math.exp(v - max)))
       const sum = weights.reduce((a, b) => a + b, 0)
       weights.forEach((w, c) => {
-        y[row * cols + c] = sum === 0 ? 0 : w / sum
+        const entry = values[c] ?? Number.NaN
+        y[row * cols + c] = !log ? (sum === 0 ? 0 : w / sum) : sum === 0 ? -Infinity : entry - max - Math.log(sum)
       })
     }
     return { y }
@@ -75,14 +89,15 @@ export const softmax = family<SoftmaxParams>({
   cost: ({ rows, cols }) => ({ operations: 5 * rows * cols, arithmetic: 'f32' }),
 })
 
-function work(caps: Caps, { rows, cols }: SoftmaxParams, kernelFor: (traits: SoftmaxTraits) => Kernel): Work {
-  const kernel = kernelFor({ ...teamFor(caps, cols, MOST_LANES), width: caps.width })
+function work(caps: Caps, { rows, cols, type = 'f32', log = false }: SoftmaxParams, kernelFor: (traits: SoftmaxTraits) => Kernel): Work {
+  const kernel = kernelFor({ type, log, ...teamFor(caps, cols, MOST_LANES), width: caps.width })
   return { launches: [{ kernel, uniforms: { rows, cols }, grid: flatGrid(caps, rows) }] }
 }
 
-function writeSoftmax({ lanes, subgroup, width }: SoftmaxTraits, kernel: Write): Kernel {
-  const params = { x: buffer('f32', 'read'), y: buffer('f32', 'write'), rows: uniform('u32'), cols: uniform('u32') }
-  return kernel('softmax', { params, workgroup: [lanes], subgroup }, ({ x, y, rows, cols }, k) => {
+function writeSoftmax({ type, log, lanes, subgroup, width }: SoftmaxTraits, kernel: Write): Kernel {
+  const params = { x: elements(type, 'read'), y: elements(type, 'write'), rows: uniform('u32'), cols: uniform('u32') }
+  return kernel(log ? 'logSoftmax' : 'softmax', { params, workgroup: [lanes], subgroup }, ({ rows, cols, ...p }, k) => {
+    const [x, y] = [floatSource(k, type, p.x), floatTarget(type, p.y)]
     const combine = combineLanes(k, { lanes, subgroup })
     const row = k.let('row', flatGroup(k))
     k.when(row.lt(rows), () => {
@@ -90,18 +105,21 @@ function writeSoftmax({ lanes, subgroup, width }: SoftmaxTraits, kernel: Write):
       const mine = lanes === 1 ? runVectors(k, x, start, cols, width) : runStrided(k, x, start, cols, lanes)
       const max = combine('max', mine.max)
       const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
-      const scale = k.let('scale', sum.gt(0).select(k.const('f32', 1).div(sum), 0))
-      const weigh = <D extends Floats>(v: Value<D>): Value<D> => v.sub(max.like(v)).exp().mul(scale.like(v))
+      const isEmpty = sum.le(0)
+      const scale = k.let('scale', isEmpty.select(k.const('f32', 0), log ? sum.log() : k.const('f32', 1).div(sum)))
+      const weigh = <D extends Floats>(v: Value<D>): Value<D> => {
+        const below = v.sub(max.like(v))
+        return log ? below.sub(scale.like(v)) : below.exp().mul(scale.like(v))
+      }
       const whole = lanes === 1 ? k.let('whole', cols.div(width).mul(width)) : k.const('u32', 0)
       if (lanes === 1) {
-        k.for({ name: 'c', to: whole, step: width }, (c) => y.store(start.add(c), weigh(x.load(start.add(c), width))))
+        k.for({ name: 'c', to: whole, step: width }, (c) => y.store(start.add(c), weigh(x.vector(start.add(c), width)), width))
       }
-      k.for({ name: 'c', from: whole.add(k.lane), to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.at(start.add(c)))))
+      k.for({ name: 'c', from: whole.add(k.lane), to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.one(start.add(c)))))
     })
   })
 }
 
-type Row = Readable<'f32', Uniformity>
 type Floats = 'f32' | Vector<'f32'>
 
 /** A maximum and the sum of exp(x - maximum), of the entries seen so far. */
@@ -117,11 +135,11 @@ function include<D extends Floats>({ max, sum }: Running<D>, value: Value<D>): R
   return { max: higher.select(value, max), sum: higher.select(sum.fma(factor, 1), sum.add(factor)) }
 }
 
-function runStrided(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, lanes: number): Running<'f32'> {
+function runStrided(k: LaneScope, x: FloatSource, start: Value<'u32'>, cols: Value<'u32'>, lanes: number): Running<'f32'> {
   const max = k.var('max', k.const('f32', LOWEST))
   const sum = k.var('sum', k.const('f32', 0))
   k.for({ name: 'c', from: k.lane, to: cols, step: lanes }, (c) => {
-    const next = include({ max: max.get(), sum: sum.get() }, x.at(start.add(c)))
+    const next = include({ max: max.get(), sum: sum.get() }, x.one(start.add(c)))
     max.set(next.max)
     sum.set(next.sum)
   })
@@ -129,12 +147,12 @@ function runStrided(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'
 }
 
 /** Each element of the vector runs on its own; they come together at the end of the whole vectors. */
-function runVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'>, width: Width): Running<'f32'> {
+function runVectors(k: LaneScope, x: FloatSource, start: Value<'u32'>, cols: Value<'u32'>, width: Width): Running<'f32'> {
   const maxes = k.var('maxes', k.const('f32', LOWEST).splat(width))
   const sums = k.var('sums', k.const('f32', 0).splat(width))
   const whole = k.let('whole', cols.div(width).mul(width))
   k.for({ name: 'c', to: whole, step: width }, (c) => {
-    const next = include({ max: maxes.get(), sum: sums.get() }, x.load(start.add(c), width))
+    const next = include({ max: maxes.get(), sum: sums.get() }, x.vector(start.add(c), width))
     maxes.set(next.max)
     sums.set(next.sum)
   })
@@ -142,7 +160,7 @@ function runVectors(k: LaneScope, x: Row, start: Value<'u32'>, cols: Value<'u32'
   const max = k.var('max', highest)
   const sum = k.var('sum', sums.get().mul(maxes.get().sub(highest).exp()).hsum())
   k.for({ name: 'c', from: whole, to: cols }, (c) => {
-    const next = include({ max: max.get(), sum: sum.get() }, x.at(start.add(c)))
+    const next = include({ max: max.get(), sum: sum.get() }, x.one(start.add(c)))
     max.set(next.max)
     sum.set(next.sum)
   })

@@ -11,7 +11,6 @@ import type { Uniformity, Value } from '../../ir/value.ts'
 import { NONE, type Work, family, isCpu, isGpu } from '../family.ts'
 import { type Team, combineLanes, teamFor } from '../lanes.ts'
 import { type Write, template } from '../template.ts'
-import { type Stage, logits } from './argmax.ts'
 import { NOTHING, NO_ID, combineBest, orderKey, ranking } from './float-order.ts'
 
 export interface TopkParams {
@@ -25,6 +24,8 @@ export const MOST_CHOSEN = 256
 /** Above the key of any value. */
 const ABOVE_ALL = 0x7fffffff
 
+/** A workgroup takes a part of the row (`cut`, and `whole` with one part), or what parts have given (`join`). */
+type Stage = 'whole' | 'cut' | 'join'
 type TopkTraits = Team & { readonly stage: Stage; readonly width: Width }
 
 const sorted = template({ family: 'topk', form: 'sorted list' }, writeTopk)
@@ -63,6 +64,16 @@ export const topk = family<TopkParams>({
     return { y: Uint32Array.from([...ids, ...bits]) }
   },
 })
+
+/** Values with ties, infinities and a few NaN. */
+export function logits(length: number, random: () => number): Float32Array {
+  return Float32Array.from({ length }, () => {
+    const luck = random()
+    if (luck < 0.02) return Number.NaN
+    if (luck < 0.04) return -Infinity
+    return Math.round(60 * random() - 30) / 4
+  })
+}
 
 function work(caps: Caps, { cols, k }: TopkParams, write: (traits: TopkTraits) => Kernel): Work {
   if (k < 1 || k > cols || k > MOST_CHOSEN) {

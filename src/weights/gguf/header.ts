@@ -3,6 +3,7 @@
 // model may be split over several files (see gguf.ts), nor what the keys mean, `general.alignment` excepted.
 
 import { IngotError } from '../../base/error.ts'
+import { quoted } from '../../base/printable.ts'
 import { GGML_TYPES, ggmlTypeById, tensorBytes, tensorElements, type GgmlType } from '../../quant/type.ts'
 import { badFile, Cursor } from './cursor.ts'
 import {
@@ -61,7 +62,7 @@ export async function readHeader(file: ByteSource): Promise<GgufHeader> {
   for (let index = 0; index < keyCount; index++) {
     const start = cursor.position
     const key = await cursor.takeString(`key ${index}`, LIMITS.name)
-    if (metadata.has(key)) throw cursor.bad(`the key ${quote(key)} appears twice`, start)
+    if (metadata.has(key)) throw cursor.bad(`the key ${quoted(key)} appears twice`, start)
     metadata.set(key, await readValue(cursor, key))
   }
   const alignment = readAlignment(metadata, file)
@@ -69,7 +70,7 @@ export async function readHeader(file: ByteSource): Promise<GgufHeader> {
   const entries = new Map<string, Entry>()
   for (let index = 0; index < tensorCount; index++) {
     const entry = await readEntry(cursor, index)
-    if (entries.has(entry.name)) throw cursor.bad(`the tensor ${quote(entry.name)} appears twice`, entry.position)
+    if (entries.has(entry.name)) throw cursor.bad(`the tensor ${quoted(entry.name)} appears twice`, entry.position)
     entries.set(entry.name, entry)
   }
   const tensors = place(entries, Math.ceil(cursor.position / alignment) * alignment, alignment, file)
@@ -93,14 +94,14 @@ async function readType(cursor: Cursor, key: string): Promise<MetaType> {
   if (cursor.left < 4) await cursor.load(4)
   const id = cursor.takeU32()
   const type = metaTypeById(id)
-  if (type === undefined) throw cursor.bad(`${quote(key)} has an unknown value type`, cursor.position - 4, id, '0 to 12')
+  if (type === undefined) throw cursor.bad(`${quoted(key)} has an unknown value type`, cursor.position - 4, id, '0 to 12')
   return type
 }
 
 async function readValue(cursor: Cursor, key: string): Promise<MetaValue> {
   const type = await readType(cursor, key)
   if (type === 'array') return readArray(cursor, key, 1)
-  if (type === 'string') return { type, value: await cursor.takeString(`the text of ${quote(key)}`, LIMITS.text) }
+  if (type === 'string') return { type, value: await cursor.takeString(`the text of ${quoted(key)}`, LIMITS.text) }
   const { bytes } = META_TYPES[type]
   if (cursor.left < bytes) await cursor.load(bytes)
   switch (type) {
@@ -130,18 +131,18 @@ async function readValue(cursor: Cursor, key: string): Promise<MetaValue> {
 }
 
 function readBool(byte: number, cursor: Cursor, key: string): boolean {
-  if (byte > 1) throw cursor.bad(`${quote(key)} holds a bad bool`, cursor.position, byte, '0 or 1')
+  if (byte > 1) throw cursor.bad(`${quoted(key)} holds a bad bool`, cursor.position, byte, '0 or 1')
   return byte === 1
 }
 
 async function readArray(cursor: Cursor, key: string, depth: number): Promise<MetaArray> {
   if (depth > LIMITS.depth) {
-    throw cursor.bad(`${quote(key)} nests arrays too deep`, cursor.position, depth, `at most ${LIMITS.depth}`)
+    throw cursor.bad(`${quoted(key)} nests arrays too deep`, cursor.position, depth, `at most ${LIMITS.depth}`)
   }
   const of = await readType(cursor, key)
   if (cursor.left < 8) await cursor.load(8)
   const limit = of === 'array' ? LIMITS.arrays : LIMITS.array
-  const count = cursor.takeCount(`count of ${quote(key)}`, limit, META_TYPES[of].bytes)
+  const count = cursor.takeCount(`count of ${quoted(key)}`, limit, META_TYPES[of].bytes)
   if (isNumberType(of)) return readNumbers(cursor, of, count)
   if (of === 'string') return { type: 'array', of, value: await readStrings(cursor, key, count) }
   if (of === 'bool') {
@@ -165,7 +166,7 @@ async function readNumbers(cursor: Cursor, of: NumberType, count: number): Promi
 /** The hot loop of a vocabulary: waits only at the end of a window. */
 async function readStrings(cursor: Cursor, key: string, count: number): Promise<string[]> {
   const texts: string[] = []
-  const what = `length of a text of ${quote(key)}`
+  const what = `length of a text of ${quoted(key)}`
   for (let index = 0; index < count; index++) {
     if (cursor.left < 8) await cursor.load(8)
     const length = cursor.takeCount(what, LIMITS.text, 1)
@@ -195,7 +196,7 @@ async function readEntry(cursor: Cursor, index: number): Promise<Entry> {
   const name = await cursor.takeString(`the name of tensor ${index}`, LIMITS.name)
   if (cursor.left < 4) await cursor.load(4)
   const rank = cursor.takeU32()
-  const label = `the tensor ${quote(name)}`
+  const label = `the tensor ${quoted(name)}`
   if (rank < 1 || rank > LIMITS.dims) {
     throw cursor.bad(`${label} has a bad number of dimensions`, cursor.position - 4, rank, `1 to ${LIMITS.dims}`)
   }
@@ -236,7 +237,7 @@ function measure(
 function place(entries: ReadonlyMap<string, Entry>, start: number, alignment: number, file: ByteSource): ReadonlyMap<string, GgufTensor> {
   const tensors = new Map<string, GgufTensor>()
   for (const { name, type, dims, elements, bytes, offset, position } of entries.values()) {
-    const label = `the tensor ${quote(name)}`
+    const label = `the tensor ${quoted(name)}`
     if (offset % alignment !== 0) {
       throw badFile(file, `the offset of ${label} is not aligned`, position, offset, `a multiple of ${alignment}`)
     }
@@ -250,16 +251,11 @@ function place(entries: ReadonlyMap<string, Entry>, start: number, alignment: nu
   byOffset.forEach((tensor, index) => {
     const next = byOffset[index + 1]
     if (next === undefined || tensor.offset + tensor.bytes <= next.offset) return
-    throw badFile(file, `the tensors ${quote(tensor.name)} and ${quote(next.name)} overlap`, next.offset)
+    throw badFile(file, `the tensors ${quoted(tensor.name)} and ${quoted(next.name)} overlap`, next.offset)
   })
   return tensors
 }
 
 function hex(number: number): string {
   return `0x${number.toString(16)}`
-}
-
-/** A name from a file as it may stand in a message: no control characters, not endless. */
-function quote(name: string): string {
-  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}...` : name)
 }

@@ -7,9 +7,7 @@ import { IngotError, messageOf } from '../../base/error.ts'
 import { tensorBytes } from '../../quant/type.ts'
 import { alignUp, encodeHeader, type TensorEntry } from './encode.ts'
 import type { MetaValue } from './meta.ts'
-
-/** The data of a tensor, whole or in pieces. A piece is written before the next is pulled, so its memory may be reused. */
-export type TensorData = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>
+import { type ByteSink, type TensorData, pieces, withSink } from '../sink.ts'
 
 export interface TensorToWrite extends TensorEntry {
   /** Called once, when it is this tensor's turn. */
@@ -22,13 +20,6 @@ export interface GgufToWrite {
   /** in file order; `general.alignment` sets the alignment */
   readonly metadata: Iterable<readonly [string, MetaValue]>
   readonly tensors: readonly TensorToWrite[]
-}
-
-/** Where the bytes go, in order. `finish` comes after the last, `abort` instead of it on failure. */
-export interface ByteSink {
-  write(bytes: Uint8Array): Promise<void>
-  finish?(): Promise<void>
-  abort?(): Promise<void>
 }
 
 export interface WriteProgress {
@@ -48,13 +39,13 @@ export async function writeGguf(target: string | ByteSink, model: GgufToWrite, o
   // Encoded first: what is wrong with the header shows before a file is made.
   const header = encodeHeader(model.version ?? 3, model.metadata, model.tensors)
   const sink = typeof target === 'string' ? await openFileSink(target) : target
-  try {
+  return withSink(sink, async (send) => {
     let written = 0
     const write = async (bytes: Uint8Array): Promise<void> => {
       if (options.signal?.aborted) {
         throw new IngotError('cancelled', 'writing was cancelled', { op: 'writeGguf', cause: options.signal.reason })
       }
-      await sink.write(bytes)
+      await send(bytes)
       written += bytes.length
     }
     await write(header.bytes)
@@ -72,17 +63,8 @@ export async function writeGguf(target: string | ByteSink, model: GgufToWrite, o
       const gap = alignUp(written, header.alignment) - written
       if (gap > 0) await write(padding.subarray(0, gap))
     }
-    await sink.finish?.()
     return written
-  } catch (error) {
-    // The first failure is the one to report; a failing clean-up must not hide it.
-    await sink.abort?.().catch(() => undefined)
-    throw error
-  }
-}
-
-function pieces(data: TensorData): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
-  return data instanceof Uint8Array ? [data] : data
+  })
 }
 
 function wrongSize(tensor: TensorEntry, got: string, wanted: number): IngotError {

@@ -5,7 +5,8 @@ import { IngotError } from '../../base/error.ts'
 import { GGML_TYPES, type GgmlType, tensorBytes } from '../../quant/type.ts'
 import { QUANTIZATION_VERSION, fileTypeOf } from '../gguf/file-type.ts'
 import type { MetaValue } from '../gguf/meta.ts'
-import { type ByteSink, type TensorToWrite, type WriteOptions, writeGguf } from '../gguf/write.ts'
+import { type TensorToWrite, type WriteOptions, writeGguf } from '../gguf/write.ts'
+import type { ByteSink } from '../sink.ts'
 import { RandomWords, fillRandom } from './block.ts'
 
 export interface SynthShape {

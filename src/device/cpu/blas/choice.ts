@@ -80,13 +80,14 @@ export class ProductChoice {
     const name = nameOf(measured)
     const known = this.#choices.get(name)
     if (known !== undefined) return known
-    const choice = { size: name, ...(await measureProduct(this.#context, measured, dispatch.program, multiplier)) }
+    const choice = { size: name, ...(await measureProduct(this.#context, measured, dispatch, multiplier)) }
     this.#choices.set(name, choice)
     await this.#store.set(await this.#key(multiplier.blas), [...this.#choices.values()])
     return choice
   }
 }
 
-function nameOf({ m, k, n }: Size): string {
-  return `${n} x ${k} x ${m}`
+/** As BLAS says it: nt is a as it is, and b transposed. */
+function nameOf({ m, k, n, transposeA, transposeB }: Size): string {
+  return `${m} x ${k} x ${n} ${transposeA ? 't' : 'n'}${transposeB ? 't' : 'n'}`
 }

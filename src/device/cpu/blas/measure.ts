@@ -2,7 +2,7 @@
 // timed. Does not know what follows from it.
 
 import { IngotError } from '../../../base/error.ts'
-import { buffersOf, packUniforms } from '../../../ir/kernel.ts'
+import { buffersOf, uniformsOf } from '../../../ir/kernel.ts'
 import type { BoundRange, CheckedDispatch } from '../../core/checked-command.ts'
 import type { BufferHandle } from '../../device.ts'
 import { findDifference } from '../../open/compare.ts'
@@ -46,14 +46,14 @@ export function measuredSize(size: Size): Size {
     else if (k === largest) k--
     else n--
   }
-  return { m: 2 ** m, k: 2 ** k, n: 2 ** n }
+  return { ...size, m: 2 ** m, k: 2 ** k, n: 2 ** n }
 }
 
 /** Lets both multiply matrices of this size, taking turns. */
 export async function measureProduct(
-  { heap, memory, run }: MeasureContext,
+  { heap, memory, run, threads }: MeasureContext,
   size: Size,
-  program: NativeProgram,
+  like: CheckedDispatch<number, NativeProgram>,
   multiplier: Multiplier,
 ): Promise<Omit<Choice, 'size'>> {
   const { m, k, n } = size
@@ -66,14 +66,14 @@ export async function measureProduct(
       if (!written) memory.write(place, someNumbers(elements))
       return wholeRange(place, 4 * elements, written)
     }
-    const y = matrix(n * m, true)
+    const y = matrix(m * n, true)
     const matrices = new Map([
-      ['x', matrix(n * k, false)],
-      ['w', matrix(m * k, false)],
-      ['bias', matrix(m, false)],
+      ['a', matrix(m * k, false)],
+      ['b', matrix(k * n, false)],
+      ['bias', matrix(n, false)],
       ['y', y],
     ])
-    const dispatch = dispatchOf(program, size, matrices)
+    const dispatch = dispatchOf(like, size, threads, matrices)
     const repeats = Math.max(1, Math.min(MOST_REPEATS, Math.round(LEAST_MEASURED / (m * k * n))))
     const encode = (): NativeJob => {
       const job = encodeNative(
@@ -108,9 +108,11 @@ export async function measureProduct(
   }
 }
 
+/** The same kernel for another size and other matrices, cut along the longer side of the result. */
 function dispatchOf(
-  program: NativeProgram,
-  size: Size,
+  { program, uniforms }: CheckedDispatch<number, NativeProgram>,
+  { m, k, n }: Size,
+  threads: number,
   matrices: ReadonlyMap<string, BoundRange<number>>,
 ): CheckedDispatch<number, NativeProgram> {
   const { kernel } = program
@@ -119,8 +121,12 @@ function dispatchOf(
     if (range === undefined) throw new IngotError('unknown-name', 'a product has no such buffer', { op: kernel.name, got: name })
     return range
   })
-  const groups = Math.ceil(size.m / (kernel.product?.outs ?? 1))
-  return { kind: 'dispatch', program, buffers, uniforms: packUniforms(kernel, { ...size }), grid: [groups, 1, 1] }
+  const sizes: Readonly<Record<string, number>> = { m, k, n }
+  const fields = uniformsOf(kernel).map(({ name }) => name)
+  const changed = Uint8Array.from(uniforms)
+  const view = new DataView(changed.buffer)
+  fields.forEach((name, field) => sizes[name] !== undefined && view.setUint32(4 * field, sizes[name], true))
+  return { kind: 'dispatch', program, buffers, uniforms: changed, grid: m > n ? [threads, 1, 1] : [1, threads, 1] }
 }
 
 function wholeRange(memory: number, bytes: number, written: boolean): BoundRange<number> {

@@ -4,7 +4,7 @@ import type { Reason } from '../../open/finding.ts'
 
 /** What was found out about one class of sizes. */
 export interface Choice {
-  /** the size that was measured: `n x k x m` */
+  /** the size that was measured, `m x k x n`, and which of the matrices lie transposed: nn, nt, tn or tt */
   readonly size: string
   /** wrong: the library does not give what our kernel gives; slower: it does, but not clearly faster. Only `faster` is used */
   readonly verdict: 'wrong' | 'slower' | 'faster'

@@ -7,11 +7,14 @@ import type { Blas } from '../blas/library.ts'
 import { TASK, setWide } from './layout.ts'
 import type { NativeProgram } from './library.ts'
 
-/** y [n, m] = x [n, k] times w [m, k] transposed. */
+/** y [m, n] = a [m, k] times b [k, n]. */
 export interface Size {
   readonly m: number
   readonly k: number
   readonly n: number
+  /** a lies as [k, m], and b as [n, k] */
+  readonly transposeA: boolean
+  readonly transposeB: boolean
 }
 
 export interface EncodedProduct {
@@ -25,9 +28,9 @@ export interface EncodedProduct {
 
 const POINTER = 8
 const FLOAT = 4
-/** Behind the pointers to x, w, y and the bias lies the structure `product`. */
+/** Behind the pointers to a, b, y and the bias lies the structure `product`. */
 const UNIFORMS = 4 * POINTER
-const PRODUCT = { call: 0, m: 8, k: 12, n: 16, byRows: 20 } as const
+const PRODUCT = { call: 0, m: 8, k: 12, n: 16, transposeA: 20, transposeB: 24, byRows: 28 } as const
 export const PRODUCT_BYTES = 64
 /** BLAS counts with 32 bits. */
 const MOST = 2 ** 31 - 1
@@ -36,16 +39,15 @@ const TILE = 16
 
 /** The size of the product that a dispatch is, if it is a whole one and its buffers hold it. */
 export function findSize({ program: { kernel }, buffers, uniforms, grid }: CheckedDispatch<number>): Size | undefined {
-  if (kernel.product === undefined) return undefined
+  if (kernel.product === undefined || grid[2] !== 1) return undefined
   const view = new DataView(uniforms.buffer, uniforms.byteOffset, uniforms.byteLength)
   const fields = uniformsOf(kernel).map(({ name }) => name)
   const read = (name: string): number => view.getUint32(4 * fields.indexOf(name), true)
   const [m, k, n] = [read('m'), read('k'), read('n')]
   if ([m, k, n].some((count) => count === 0 || count > MOST)) return undefined
-  if (grid[0] !== Math.ceil(m / kernel.product.outs) || grid[1] !== 1 || grid[2] !== 1) return undefined
-  const needed: Readonly<Record<string, number>> = { x: n * k, w: m * k, y: n * m, bias: m }
+  const needed: Readonly<Record<string, number>> = { a: m * k, b: k * n, y: m * n, bias: n }
   const holds = buffersOf(kernel).every(({ name }, index) => (buffers[index]?.bytes ?? 0) >= (needed[name] ?? Infinity) * FLOAT)
-  return holds ? { m, k, n } : undefined
+  return holds ? { m, k, n, transposeA: read('transposeA') !== 0, transposeB: read('transposeB') !== 0 } : undefined
 }
 
 export interface Multiplier {
@@ -58,23 +60,26 @@ export interface Multiplier {
 }
 
 /** Lets the library do it from now on. The job must not be running. */
-export function useBlas(words: Int32Array, { size: { m, k, n }, dispatch, task, args }: EncodedProduct, multiplier: Multiplier): void {
+export function useBlas(words: Int32Array, { size, dispatch, task, args }: EncodedProduct, multiplier: Multiplier): void {
+  const { m, k, n, transposeA, transposeB } = size
   const { blas, multiply, threads, addressOf } = multiplier
   const params = buffersOf(dispatch.program.kernel)
-  const addresses = ['x', 'w', 'y', 'bias'].map((name) => {
+  const addresses = ['a', 'b', 'y', 'bias'].map((name) => {
     const range = dispatch.buffers[params.findIndex((param) => param.name === name)]
     return range === undefined ? 0 : addressOf(range.buffer.memory) + range.offset
   })
   addresses.forEach((address, index) => setWide(words, args + index * POINTER, address))
   // Every call reads all of the matrix that is not cut: cut the larger one.
-  const byRows = n > m
+  const byRows = m > n
   const at = args + UNIFORMS
   setWide(words, at + PRODUCT.call, blas.sgemm)
   words[(at + PRODUCT.m) >>> 2] = m
   words[(at + PRODUCT.k) >>> 2] = k
   words[(at + PRODUCT.n) >>> 2] = n
-  words[(at + PRODUCT.byRows) >>> 2] = byRows ? 1 : 0
-  const total = byRows ? n : m
+  words[(at + PRODUCT.transposeA) >>> 2] = Number(transposeA)
+  words[(at + PRODUCT.transposeB) >>> 2] = Number(transposeB)
+  words[(at + PRODUCT.byRows) >>> 2] = Number(byRows)
+  const total = byRows ? m : n
   setWide(words, task + TASK.total, total)
   setWide(words, task + TASK.chunk, Math.ceil(total / Math.min(threads, blas.calls) / TILE) * TILE)
   setWide(words, task + TASK.what, multiply)

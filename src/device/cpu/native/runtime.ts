@@ -76,7 +76,8 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
     this.#pool = native.createPool(threads)
     if (this.#pool === 0) throw new IngotError('device-unavailable', 'no threads can be started', { op: 'cpu', got: threads })
     this.#products = new ProductChoice({ native, heap: this.#heap, memory: this.#memory, threads, run: (job) => this.#call(job) }, blas)
-    this.caps = cpuCaps({ width: native.level.width, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
+    const { width, registers } = native.level
+    this.caps = cpuCaps({ width, registers, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
   }
 
   get products(): ProductReport | undefined {

@@ -2,6 +2,7 @@
 // other events between them.
 
 import { IngotError, messageOf } from '../../../base/error.ts'
+import { importsFor } from '../../../emit/wasm/math.ts'
 import { KIND } from '../encode.ts'
 import type { Heap } from '../heap.ts'
 import type { Executor, PostedJob } from './executor.ts'
@@ -81,7 +82,7 @@ export class Inline implements Executor {
 
   #instantiate(at: number, bytes: number): Run {
     const module = new WebAssembly.Module(this.#heap.copy(at, bytes))
-    const { exports } = new WebAssembly.Instance(module, { env: { memory: this.#heap.memory } })
+    const { exports } = new WebAssembly.Instance(module, importsFor(this.#heap.memory))
     return exports['run'] as Run // which every module of emitWasm has
   }
 

@@ -37,7 +37,7 @@ const start = ({ runner, memory, thread, threads }, notify) => {
       const four = word(at + i)
       for (let j = i; j < i + 4 && j < bytes.length; j++) bytes[j] = four >> (8 * (j - i))
     }
-    return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } }).exports.run
+    return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory }, math: Math }).exports.run
   }
   const fail = (slot, error) => {
     const words = new Int32Array(low)

@@ -1,0 +1,96 @@
+// Faults in what keeps damaged and hostile files out.
+
+/** @type {readonly import('../mutations.js').Mutation[]} */
+export const FILE = [
+  {
+    name: 'a native library of the right size is loaded whatever it holds',
+    file: 'src/device/cpu/native/intact.ts',
+    find: 'return hash === sha256 ? undefined',
+    replace: "return hash !== '' ? undefined",
+    tests: ['test/device/native-run.test.ts'],
+  },
+  {
+    name: 'files are mapped although they should be read',
+    file: 'src/llm/weights.ts',
+    find: 'tensor.file.path === undefined || !mmap',
+    replace: 'tensor.file.path === undefined',
+    tests: ['test/llm/model.test.ts', '-t', 'not to be mapped'],
+  },
+  {
+    name: 'who is aborted waits for the turn all the same',
+    file: 'src/llm/model.ts',
+    find: 'if (!begun) reject(signal.reason)',
+    replace: 'if (begun) reject(signal.reason)',
+    tests: ['test/llm/model.test.ts', '-t', 'waiting for a turn'],
+  },
+  {
+    name: 'a second close does not wait for the first',
+    file: 'src/llm/model.ts',
+    find: 'return (this.#closing ??= this.#close())',
+    replace: 'return this.#closing !== undefined ? Promise.resolve() : (this.#closing = this.#close())',
+    tests: ['test/llm/model.test.ts', '-t', 'second close'],
+  },
+  {
+    name: 'control characters of one byte above 127 reach the terminal',
+    file: 'src/base/printable.ts',
+    find: '\\\\u007f-\\\\u009f',
+    replace: '\\\\u007f',
+    tests: ['test/cli/hostile.test.ts'],
+  },
+  {
+    name: 'no clock ends a template',
+    file: 'src/llm/jinja-limit.ts',
+    find: 'if (this.#now() > this.#until)',
+    replace: 'if (this.#now() > Infinity)',
+    tests: ['test/llm/template.test.ts', '-t', 'a budget'],
+  },
+  {
+    name: 'a tensor of any shape is taken for a weight',
+    file: 'src/llm/model-source.ts',
+    find: 'if (!fits) throw',
+    replace: 'if (rank > 4) throw',
+    tests: ['test/llm/malformed.test.ts'],
+  },
+  {
+    name: 'a small file may ask for a cache of any size',
+    file: 'src/llm/model.ts',
+    find: 'if (bytes <= most) return',
+    replace: 'if (bytes <= most + 2 ** 31) return',
+    tests: ['test/llm/malformed.test.ts'],
+  },
+  {
+    name: 'tensors of a safetensors file may overlap',
+    file: 'src/weights/safetensors/header.ts',
+    find: 'if (begin < done) throw',
+    replace: 'if (begin < 0) throw',
+    tests: ['test/weights/safetensors-hostile.test.ts'],
+  },
+  {
+    name: 'a name may stand in a header twice',
+    file: 'src/weights/safetensors/json.ts',
+    find: 'if (seen.has(key)) throw',
+    replace: 'if (seen === undefined) throw',
+    tests: ['test/weights/safetensors-hostile.test.ts'],
+  },
+  {
+    name: 'names are sorted by code units',
+    file: 'src/weights/safetensors/write.ts',
+    find: 'unit + 0x10000 : unit',
+    replace: 'unit : unit',
+    tests: ['test/weights/safetensors.test.ts'],
+  },
+  {
+    name: 'columns of a .npy file are taken for rows',
+    file: 'src/weights/npy.ts',
+    find: 'header.fortranOrder ? inRows',
+    replace: 'header.fortranOrder && shape.length > 3 ? inRows',
+    tests: ['test/weights/npy.test.ts'],
+  },
+  {
+    name: 'a signal that a program hears ends it all the same',
+    file: 'src/weights/partial.ts',
+    find: 'if (process.listenerCount(signal) === 1) endBy(signal)',
+    replace: 'endBy(signal)',
+    tests: ['test/weights/output.test.ts'],
+  },
+]

@@ -1,0 +1,186 @@
+// Faults in kernels.
+
+const FORMS = ['test/kernel/case.test.ts'] // every form of every family, interpreted
+const MOVES = ['test/kernel/move.test.ts']
+const WINDOWS = ['test/kernel/window.test.ts']
+const SORTS = ['test/kernel/sort.test.ts']
+const ATTENTION = ['test/kernel/attention.test.ts']
+
+/** @type {readonly import('../mutations.js').Mutation[]} */
+export const KERNELS = [
+  {
+    name: 'minimums of packed Q4_K and Q5_K are 2 % too large',
+    file: 'src/quant/packed/blocks-k.ts',
+    find: 'total.fma(d, before).sub(least.mul(dmin)',
+    replace: 'total.fma(d, before).sub(least.mul(1.02).mul(dmin)',
+    tests: FORMS,
+  },
+  {
+    name: 'the second scale of a pair of sub-blocks is that of the first',
+    file: 'src/quant/packed/blocks-k.ts',
+    find: "return [both.and(255).as('i32'), both.shr(8).and(255).as('i32')]",
+    replace: "return [both.and(255).as('i32'), both.and(255).as('i32')]",
+    tests: FORMS,
+  },
+  {
+    name: 'int8 activations are cut instead of rounded',
+    file: 'src/kernel/bytes.ts',
+    find: 'some.mul(inverse).rint()',
+    replace: 'some.mul(inverse).trunc()',
+    tests: FORMS,
+  },
+  {
+    name: 'a running softmax decays a thousandth too fast',
+    file: 'src/kernel/reduce/softmax.ts',
+    find: 'value.sub(max).abs().neg().exp()',
+    replace: 'value.sub(max).abs().neg().mul(1.001).exp()',
+    tests: FORMS,
+  },
+  {
+    name: 'a norm forgets its epsilon',
+    file: 'src/kernel/reduce/norm.ts',
+    find: 'square.add(p.eps).rsqrt()',
+    replace: 'square.rsqrt()',
+    tests: FORMS,
+  },
+  {
+    name: 'sums of a second run of l replace those of the first',
+    file: 'src/kernel/matmul/store.ts',
+    find: 'when(isFirst.not(), () =>',
+    replace: 'when(isFirst.and(isFirst.not()), () =>',
+    tests: FORMS,
+  },
+  {
+    name: 'what is turned around in registers has two columns swapped',
+    file: 'src/kernel/matmul/pack.ts',
+    find: 'return [...evenLow.zip(oddLow), ...evenHigh.zip(oddHigh)]',
+    replace: 'return [...evenHigh.zip(oddLow), ...evenLow.zip(oddHigh)]',
+    tests: FORMS,
+  },
+  {
+    name: 'the matrices of b in a batch lie as far apart as those of a',
+    file: 'src/kernel/matmul/params.ts',
+    find: 'b = b.add(index.mul(strideB[axis] ?? 0))',
+    replace: 'b = b.add(index.mul(strideA[axis] ?? 0))',
+    tests: FORMS,
+  },
+  {
+    name: 'of equal logits the last one wins',
+    file: 'src/kernel/reduce/pick-vectors.ts',
+    find: 'firsts.set(firsts.get().min(same.select(numbers.add(c), NO_ID)))',
+    replace: 'firsts.set(same.select(numbers.add(c), firsts.get()))',
+    tests: ['test/kernel/edge.test.ts', ...FORMS],
+  },
+  {
+    name: 'a maximum forgets a NaN that it has seen',
+    file: 'src/kernel/reduce/fold.ts',
+    find: "(kind === 'max' ? b.gt(a) : b.lt(a)).or(b.ne(b))",
+    replace: "(kind === 'max' ? b.gt(a) : b.lt(a))",
+    tests: ['test/kernel/edge.test.ts'],
+  },
+  {
+    name: 'a sum loses the rows past the last four',
+    file: 'src/kernel/reduce/strip.ts',
+    find: "if (count > 1) k.for({ name: 'r', from: wholes, to }, (r) => some(r, 1))",
+    replace: '',
+    tests: FORMS,
+  },
+  {
+    name: 'a row that does not exist is read',
+    file: 'src/kernel/move/gather.ts',
+    find: "k.let('source', ids.at(row).min(last).mul(runs))",
+    replace: "k.let('source', ids.at(row).mul(runs))",
+    tests: FORMS,
+  },
+  {
+    name: 'a negative index past the start is the last one',
+    file: 'src/kernel/move/index-type.ts',
+    find: 'select(counted.mul(0), counted.min(size.sub(1)))',
+    replace: 'select(size.sub(1), counted.min(size.sub(1)))',
+    tests: MOVES,
+  },
+  {
+    name: 'slices after the first come from the first',
+    file: 'src/kernel/move/take.ts',
+    find: 'o.set(ends.select(o.get().add(1), o.get()))',
+    replace: 'o.set(o.get())',
+    tests: MOVES,
+  },
+  {
+    name: 'two lanes scatter to one element',
+    file: 'src/kernel/move/scatter.ts',
+    find: 'id.sub(low).lt(p.axisEach) // those',
+    replace: 'id.sub(low).le(p.axisEach) // those',
+    tests: FORMS,
+  },
+  {
+    name: 'unfold ends a row too early by its padding',
+    file: 'src/kernel/window/unfold.ts',
+    find: 'stepsBelow(shift, c.before.add(c.in), c.stride)',
+    replace: 'stepsBelow(shift, c.in, c.stride)',
+    tests: WINDOWS,
+  },
+  {
+    name: 'fold adds windows that do not begin at a stride',
+    file: 'src/kernel/window/fold.ts',
+    find: 'window.lt(axis.out).and(window.mul(axis.stride).eq(start))',
+    replace: 'window.lt(axis.out)',
+    tests: WINDOWS,
+  },
+  {
+    name: 'taps of a dilated, strided convolution are in the wrong phase',
+    file: 'src/kernel/window/convolve-direct.ts',
+    find: 'return [whole, rest.div(item(p.unit, axis))]',
+    replace: 'return [whole, rest]',
+    tests: WINDOWS,
+  },
+  {
+    name: 'of equal elements the last is the largest of a window',
+    file: 'src/kernel/window/pool-kernel.ts',
+    find: 'key.gt(best.get())',
+    replace: 'key.ge(best.get())',
+    tests: WINDOWS,
+  },
+  {
+    name: 'sorting by insertion turns equal elements over',
+    file: 'src/kernel/select/argsort-serial.ts',
+    find: 'k.breakIf(other.le(key))',
+    replace: 'k.breakIf(other.lt(key))',
+    tests: SORTS,
+  },
+  {
+    name: 'merging prefers the right one of equal elements',
+    file: 'src/kernel/select/argsort-merge.ts',
+    find: 'keyLeft.le(keyRight)',
+    replace: 'keyLeft.lt(keyRight)',
+    tests: FORMS,
+  },
+  {
+    name: 'random words are rotated by another number of bits',
+    file: 'src/kernel/random/threefry.ts',
+    find: '[13, 15, 26, 6, 17, 29, 16, 24]',
+    replace: '[13, 15, 25, 6, 17, 29, 16, 24]',
+    tests: ['test/kernel/random.test.ts'],
+  },
+  {
+    name: 'the logarithm of a normal number has too few terms',
+    file: 'src/kernel/random/normal.ts',
+    find: '[2, 2 / 3, 2 / 5, 2 / 7, 2 / 9]',
+    replace: '[2, 2 / 3, 2 / 5]',
+    tests: ['test/kernel/random.test.ts'],
+  },
+  {
+    name: 'a sliding window is one key too long',
+    file: 'src/kernel/attention/params.ts',
+    find: 'hasFirst.select(last.sub(p.window).add(1)',
+    replace: 'hasFirst.select(last.sub(p.window)',
+    tests: ATTENTION,
+  },
+  {
+    name: 'the shares of a split attention lose their last block of keys',
+    file: 'src/kernel/attention/serial.ts',
+    find: 'last.sub(first).add(shares.mul(BLOCK)).sub(1).div(shares.mul(BLOCK))',
+    replace: 'last.sub(first).div(shares.mul(BLOCK))',
+    tests: ATTENTION,
+  },
+]

@@ -1,0 +1,81 @@
+// Products on GPUs without matrix tiles. A workgroup computes 32 rows by 64 columns of y; each lane keeps 4 x 4 of them in registers. Along
+// l, both matrices come to workgroup memory in vectors of four, and elements of y are sums of dot products. Needs no subgroups.
+
+import { item } from '../../base/list.ts'
+import type { Scope } from '../../ir/author.ts'
+import type { Value } from '../../ir/value.ts'
+import { type Form, isGpu } from '../family.ts'
+import { template } from '../template.ts'
+import { type GpuTraits, eachTile, gpuLaunch, gpuParams, traitsOf } from './gpu.ts'
+import type { MatmulParams } from './params.ts'
+import { eachFour, readFour } from './stage.ts'
+
+type U32 = Value<'u32'>
+type Four = Value<'f32x4'>
+
+/** What a workgroup computes of y, the steps of l that are staged at a time, and its lanes. */
+export const REGISTER_TILE = { rows: 32, columns: 64, step: 32, lanes: 128 } as const
+/** fours from row to row of workgroup memory: odd, so that lanes reading neighbouring rows do not meet in one bank */
+const PITCH = REGISTER_TILE.step / 4 + 1
+
+/** Takes four numbers along l of row or column `i`, those of number `v`. */
+export type PutFour = (i: U32, v: U32, four: Four) => void
+
+export interface RegisterTile {
+  /** l */
+  readonly inner: Value<'u32', 'uniform'>
+  /** Brings what is `from` steps of l further on to workgroup memory, the rows of a and the columns of b. */
+  stage(from: Value<'u32', 'uniform'>, putRow: PutFour, putColumn: PutFour): void
+  /** Takes an element; `row` and `column` are counted from the first of the workgroup. */
+  store(row: U32, column: U32, sum: Value<'f32'>): void
+}
+
+/** All of what a workgroup does. */
+export function multiplyRegisters(k: Scope, { inner, stage, store }: RegisterTile): void {
+  const right = k.shared('right', 'f32x4', REGISTER_TILE.columns * PITCH)
+  const left = k.shared('left', 'f32x4', REGISTER_TILE.rows * PITCH)
+  // Neighbouring lanes have neighbouring columns; those of one lane stand apart.
+  const columns = [0, 16, 32, 48].map((apart) => k.let('column', k.lane.and(15).add(apart)))
+  const rows = [0, 8, 16, 24].map((apart) => k.let('row', k.lane.shr(4).add(apart)))
+  const sums = rows.map(() => columns.map(() => k.var('sum', k.const('f32', 0))))
+  k.for({ name: 'from', to: inner, step: REGISTER_TILE.step }, (from) => {
+    stage(
+      from,
+      (i, v, four) => left.set(i.mul(PITCH).add(v), four),
+      (i, v, four) => right.set(i.mul(PITCH).add(v), four),
+    )
+    k.barrier()
+    k.for({ name: 'v', to: REGISTER_TILE.step / 4 }, (v) => {
+      const others = columns.map((column) => k.let('other', right.at(column.mul(PITCH).add(v))))
+      rows.forEach((row, r) => {
+        const four = k.let('four', left.at(row.mul(PITCH).add(v)))
+        others.forEach((other, c) => item(item(sums, r), c).set(item(item(sums, r), c).get().add(other.mul(four).hsum())))
+      })
+    })
+    k.barrier()
+  })
+  sums.forEach((ofRow, r) => ofRow.forEach((sum, c) => store(item(rows, r), item(columns, c), sum.get())))
+}
+
+export const matmulRegisters: Form<MatmulParams> = {
+  name: 'registers',
+  fits: isGpu,
+  work: (caps, params) => ({ launches: [gpuLaunch(caps, registers(traitsOf(params, REGISTER_TILE.step)), params, REGISTER_TILE)] }),
+}
+
+const registers = template<GpuTraits>({ family: 'matmul', form: 'registers' }, (traits, kernel) =>
+  kernel(`matmul_${traits.type}`, { params: gpuParams(traits), workgroup: [REGISTER_TILE.lanes] }, (p, k) => {
+    const { rows, columns, step, lanes } = REGISTER_TILE
+    eachTile(k, traits, p, REGISTER_TILE, ({ rowFirst, columnFirst, left, right, store }, k) => {
+      const team = { lane: k.lane, lanes }
+      multiplyRegisters(k, {
+        inner: p.k,
+        stage: (from, putRow, putColumn) => {
+          eachFour(k, team, left, rows, step, (i, v) => putRow(i, v, readFour(k, left, rowFirst.add(i), from.add(v.mul(4)))))
+          eachFour(k, team, right, columns, step, (i, v) => putColumn(i, v, readFour(k, right, columnFirst.add(i), from.add(v.mul(4)))))
+        },
+        store: (row, column, sum) => store(rowFirst.add(row), columnFirst.add(column), sum),
+      })
+    })
+  }),
+)

@@ -1,0 +1,198 @@
+// Functions of tensors that are planned once and replayed: `compile(f)` runs f with stand-ins for its arguments, once for each form of
+// them, and makes a plan of what it did. A call then brings the arguments, runs the plan as one submission, and gives the results.
+//
+// What f reads beside its arguments is read where it lies: a tensor that it assigns to, a weight or a counter, is changed in place by every
+// call. What f computes without tensors happens while it is traced, and never again.
+
+import { type Command, type Device } from '../device/device.ts'
+import { type DeviceChoice, resolveDevice } from './default-device.ts'
+import { realizeNode } from './evaluate.ts'
+import { operandsFirst } from './graph.ts'
+import { countMade, makeNode } from './make-node.ts'
+import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
+import { fail } from './operand.ts'
+import { type Plan, buildPlan } from './plan.ts'
+import { Storage } from './storage.ts'
+import { Tensor } from './tensor.ts'
+import { traced } from './trace.ts'
+import { flatten, mapTree } from './tree.ts'
+
+/** A function whose plans are kept. Dispose of it to give back their memory. */
+export interface Compiled<A extends readonly unknown[], R> extends Disposable {
+  (...args: A): Promise<R>
+}
+
+/** Results up to this many bytes are brought back with the submission that computes them; larger ones stay on the device. */
+const SMALL = 4096
+
+type Leaf = NodeOf<'leaf'>
+
+/** A plan for one form of the arguments. */
+interface Entry {
+  readonly device: Device
+  readonly plan: Plan
+  readonly inputs: readonly Leaf[]
+  /** what the function gave, but for its tensors, and where each of those is after a run */
+  readonly result: unknown
+  readonly outputs: readonly { readonly leaf?: Leaf; readonly node: TensorNode }[]
+  /** memory of tensors that the function read beside its arguments, with who holds it */
+  readonly captured: readonly { readonly leaf: Leaf; readonly tensor: WeakRef<Tensor> | undefined }[]
+}
+
+/** A function that does what `f` does. `f` must not depend on anything but its arguments and tensors, and must not wait for values. */
+export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): Compiled<A, R> {
+  if (typeof f !== 'function') fail('compile', 'no function', String(f), 'a function of tensors')
+  const entries = new Map<string, Promise<Entry>>()
+  let last: Promise<unknown> = Promise.resolve()
+  const call = async (args: A): Promise<R> => {
+    const { tensors, form } = flatten(args)
+    const known = entries.get(form) ?? trace(f, args)
+    entries.set(form, known)
+    known.catch(() => entries.delete(form))
+    const entry = await known
+    return (await run(entry, tensors)) as R
+  }
+  // One call after the other: they share the memory of the plan.
+  const compiled = (...args: A): Promise<R> => {
+    const mine = last.then(() => call(args))
+    last = mine.catch(() => {})
+    return mine
+  }
+  return Object.assign(compiled, {
+    [Symbol.dispose]: () => {
+      const all = [...entries.values()]
+      entries.clear()
+      for (const entry of all) entry.then(release, () => {})
+    },
+  })
+}
+
+async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args: A): Promise<Entry> {
+  const before = countMade()
+  const stand: Tensor[] = []
+  const own = mapTree(args, (tensor) => {
+    const { shape, dtype, device } = tensor
+    const leaf = new Tensor({ op: 'leaf', shape, dtype, src: [], attrs: { storage: new Storage(), layout: 'plain' } }, device)
+    stand.push(leaf)
+    return leaf
+  })
+  const { result, trace: done } = traced(() => f(...own))
+  const { tensors: results } = flatten(result)
+  // Values are the nodes that tensors have now; the tensors get back what they were.
+  const values = results.map(({ node }) => node)
+  const assigned = [...done.assigned].flatMap(([tensor, old]) => (tensor instanceof Tensor ? [{ tensor, old, value: tensor.node }] : []))
+  for (const { tensor, old } of assigned) tensor.rebind(old)
+
+  const inputs = stand.map(({ node }) => node).filter((node): node is TensorNode & Leaf => node.op === 'leaf')
+  const device = await resolveDevice(choiceOf([...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
+  await realizeOlder([...values, ...assigned.flatMap(({ old, value }) => [old, value])], before, device)
+  for (const leaf of inputs) giveMemory(leaf, device)
+  const outputs = values.map((node) => (bytesOf(node) <= SMALL ? { node } : { node, leaf: giveMemory(leafLike(node), device) }))
+  const effects = [
+    ...outputs.flatMap(({ node, leaf }) => (leaf ? [makeNode('assign', [leaf, node], {})] : [])),
+    ...assigned.map(({ old, value }) => makeNode('assign', [old, value], {})),
+  ]
+  const captured = operandsFirst([...values, ...effects]).flatMap((node) =>
+    node.op === 'leaf' && !inputs.includes(node) && !outputs.some(({ leaf }) => leaf === node) ? [node] : [],
+  )
+  for (const leaf of captured) leaf.attrs.storage.upload(device)
+  const plan = await buildPlan(device, {
+    reads: outputs.filter(({ leaf }) => !leaf).map(({ node }) => new Tensor(node)),
+    effects: effects.map((node) => new Tensor(node)),
+  })
+  const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
+  return { device, plan, inputs, result, outputs, captured: holders }
+}
+
+function choiceOf(tensors: readonly Tensor[]): DeviceChoice | undefined {
+  return tensors.find(({ device }) => device !== undefined)?.device
+}
+
+/** What was written down before the function ran is computed once, not in every run. */
+async function realizeOlder(roots: readonly TensorNode[], before: number, device: Device): Promise<void> {
+  const older = new Set<TensorNode>()
+  const seen = new Set<TensorNode>()
+  const stack = [...roots]
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (seen.has(node)) continue
+    seen.add(node)
+    if (node.op !== 'leaf' && node.serial !== undefined && node.serial < before) older.add(node)
+    else stack.push(...operandsOf(node))
+  }
+  const held = [...older].map((node) => Tensor.holding(node, device)) // so that the values stay
+  await Promise.all(held.map((tensor) => realizeNode(tensor.node, device)))
+}
+
+function leafLike({ shape, dtype }: TensorNode): Leaf {
+  return { op: 'leaf', shape, dtype, src: [], attrs: { storage: new Storage(), layout: 'plain' } }
+}
+
+function giveMemory(leaf: Leaf, device: Device): Leaf {
+  const buffer = device.alloc(sizeOf(leaf))
+  leaf.attrs.storage.put('plain', { buffer, offset: 0 })
+  return leaf
+}
+
+function sizeOf(leaf: Leaf): number {
+  return Math.max(4, Math.ceil(bytesOf(leaf) / 4) * 4)
+}
+
+async function run({ device, plan, inputs, result, outputs, captured }: Entry, args: readonly Tensor[]): Promise<unknown> {
+  const moves: Command[] = []
+  for (const [i, leaf] of inputs.entries()) await bring(device, args[i], leaf, moves)
+  for (const { leaf, tensor } of captured) await follow(device, tensor?.deref(), leaf, moves)
+  // Nothing may come between these: each sees what the one before it did.
+  const brought = moves.length === 0 ? undefined : device.submit(moves)
+  brought?.catch(() => {}) // the run says the same
+  const running = plan.run()
+  const kept = outputs.map(({ leaf }) => (leaf ? { from: leaf, buffer: device.alloc(sizeOf(leaf)) } : undefined))
+  const copies = kept.flatMap((each): Command[] => {
+    if (!each) return []
+    return [{ kind: 'copy', from: each.from.attrs.storage.at('plain'), to: { buffer: each.buffer }, bytes: sizeOf(each.from) }]
+  })
+  const copied = copies.length === 0 ? undefined : device.submit(copies)
+  copied?.catch(() => {})
+  const small = await running
+  await copied
+  let next = 0
+  const tensors = outputs.map(({ node: { shape, dtype } }, i) => {
+    const own = kept[i]
+    const storage = own
+      ? Storage.owning(device, own.buffer, sizeOf(own.from))
+      : Storage.onHost((small[next++] ?? new Uint8Array(0)).slice())
+    return Tensor.onto(storage, shape, dtype, device)
+  })
+  let at = 0
+  return mapTree(result, () => tensors[at++])
+}
+
+/** Puts the value of an argument into the memory that the plan reads. */
+async function bring(device: Device, arg: Tensor | undefined, leaf: Leaf, moves: Command[]): Promise<void> {
+  if (arg === undefined) return fail('compile', 'an argument is missing', 'nothing', 'a tensor')
+  await arg.realize()
+  const { node } = arg
+  if (node.op !== 'leaf') return fail('compile', 'an argument has no memory', node.op)
+  const { host } = node.attrs.storage
+  const to = leaf.attrs.storage.at('plain')
+  if (host === undefined) moves.push({ kind: 'copy', from: node.attrs.storage.at('plain'), to, bytes: sizeOf(leaf) })
+  else device.write(to.buffer, to.offset, padded(host, sizeOf(leaf)))
+}
+
+/** A tensor that was assigned to since the last call is brought back to where the plan reads it. */
+async function follow(device: Device, tensor: Tensor | undefined, leaf: Leaf, moves: Command[]): Promise<void> {
+  if (tensor === undefined || !tensor.isWanted || tensor.node === leaf) return
+  await bring(device, tensor, leaf, moves)
+  tensor.rebind(leaf)
+}
+
+function padded(bytes: Uint8Array, size: number): Uint8Array {
+  if (bytes.length === size) return bytes
+  const whole = new Uint8Array(size)
+  whole.set(bytes)
+  return whole
+}
+
+function release({ device, plan, inputs, outputs }: Entry): void {
+  plan[Symbol.dispose]()
+  for (const leaf of [...inputs, ...outputs.flatMap((output) => output.leaf ?? [])]) device.free(leaf.attrs.storage.at('plain').buffer)
+}

@@ -1,0 +1,78 @@
+// Gradients of functions of tensors: `grad(f)` is a function that gives how f changes with its first argument, or with those that are
+// named. Arguments may be tensors, or lists and objects of them; the gradient has the same form.
+
+import { differentiate } from './gradient.ts'
+import { makeNode } from './make-node.ts'
+import { fail } from './operand.ts'
+import { Tensor } from './tensor.ts'
+import { flatten, mapTree } from './tree.ts'
+
+export interface GradOptions {
+  /** the argument, or arguments, that the gradient is for (default: the first) */
+  readonly argument?: number | readonly number[]
+}
+
+/** How a tensor changes with others: for each the gradient of the sum of `y`'s elements times `cotangent`'s, by default of `y` itself. */
+export function gradients(y: Tensor, tensors: readonly Tensor[], cotangent?: Tensor): Tensor[] {
+  const nodes = differentiate(
+    y.node,
+    tensors.map(({ node }) => node),
+    cotangent?.node,
+  )
+  return nodes.map((node, i) => Tensor.of(node, tensors[i]?.device))
+}
+
+/** A function that gives the gradient of `f`, which gives a tensor of one element. */
+export function grad<A extends readonly unknown[]>(f: (...args: A) => Tensor, options?: { argument?: 0 }): (...args: A) => A[0]
+export function grad<A extends readonly unknown[]>(f: (...args: A) => Tensor, options: GradOptions): (...args: A) => unknown
+export function grad<A extends readonly unknown[]>(f: (...args: A) => Tensor, options: GradOptions = {}): (...args: A) => unknown {
+  const both = valueAndGrad(f, options)
+  return (...args) => both(...args)[1]
+}
+
+/** A function that gives the value of `f` and its gradient, computed together. */
+export function valueAndGrad<A extends readonly unknown[]>(
+  f: (...args: A) => Tensor,
+  options?: { argument?: 0 },
+): (...args: A) => [value: Tensor, gradient: A[0]]
+export function valueAndGrad<A extends readonly unknown[]>(
+  f: (...args: A) => Tensor,
+  options: GradOptions,
+): (...args: A) => [value: Tensor, gradient: unknown]
+export function valueAndGrad<A extends readonly unknown[]>(
+  f: (...args: A) => Tensor,
+  { argument = 0 }: GradOptions = {},
+): (...args: A) => [value: Tensor, gradient: unknown] {
+  if (typeof f !== 'function') fail('grad', 'no function', String(f), 'a function of tensors')
+  const chosen = typeof argument === 'number' ? [argument] : argument
+  return (...args) => {
+    for (const at of chosen)
+      if (flatten(args[at]).tensors.length === 0) fail('grad', `argument ${at} holds no tensors`, args.length, 'tensors')
+    // Each has a name of its own here, so that what else f reads of the same tensors does not count.
+    const own = args.map((arg: unknown, at) => (chosen.includes(at) ? mapTree(arg, renamed) : arg))
+    const value = f(...(own as unknown as A)) // the same but for which tensors they are
+    if (!(value instanceof Tensor)) return fail('grad', 'the function gives no tensor', String(value), 'a tensor of one element')
+    const sources = chosen.map((at) => own[at])
+    const found = gradients(value, flatten(sources).tensors)
+    let next = 0
+    const trees = sources.map((source) => mapTree(source, () => found[next++]))
+    return [value, typeof argument === 'number' ? trees[0] : trees]
+  }
+}
+
+/**
+ * A function with the same values whose inner results are not kept for its gradient but computed again: less memory for more time. What f
+ * reads beside its arguments is kept.
+ */
+export function checkpoint<A extends readonly unknown[]>(f: (...args: A) => Tensor): (...args: A) => Tensor {
+  return (...args) => {
+    const { tensors } = flatten(args)
+    const result = f(...args)
+    return Tensor.of(makeNode('checkpoint', [result.node, ...tensors.map(({ node }) => node)], {}), result.device)
+  }
+}
+
+/** The same tensor under another name. */
+function renamed(tensor: Tensor): Tensor {
+  return tensor.reshape(...tensor.shape)
+}

@@ -1,0 +1,93 @@
+// Numbers on their way into a tensor and out of it: lists in lists, typed arrays, single numbers.
+
+import { type ElementType, encodeElements } from '../base/element.ts'
+import { sizeOf } from './node.ts'
+import { fail } from './operand.ts'
+
+type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array | Int8Array | Uint8Array | BigInt64Array
+export type NestedNumbers = number | NestedNumbers[]
+/** What a tensor can be made of. */
+export type NumberSource = number | boolean | TypedArray | readonly NestedSource[]
+type NestedSource = number | boolean | readonly NestedSource[]
+
+export interface FromOptions {
+  /** default: that of the lists, or one axis */
+  readonly shape?: readonly number[]
+  readonly dtype?: ElementType
+}
+
+export interface HostValues {
+  readonly bytes: Uint8Array
+  readonly shape: readonly number[]
+  readonly dtype: ElementType
+}
+
+/** The type that holds the elements of a typed array as they are. */
+function typeOf(values: TypedArray): ElementType {
+  if (values instanceof Float32Array) return 'f32'
+  if (values instanceof Float64Array) return 'f64'
+  if (values instanceof Int32Array) return 'i32'
+  if (values instanceof Uint32Array) return 'u32'
+  if (values instanceof Int8Array) return 'i8'
+  return values instanceof BigInt64Array ? 'i64' : 'u8'
+}
+
+function isTypedArray(values: unknown): values is TypedArray {
+  return ArrayBuffer.isView(values) && !(values instanceof DataView) && 'length' in values
+}
+
+/** The bytes of what a caller gave, which may change its own afterwards. */
+export function hostValues(values: NumberSource, { shape, dtype }: FromOptions): HostValues {
+  if (isTypedArray(values)) {
+    const own = typeOf(values)
+    const type = dtype ?? (own === 'f64' ? 'f32' : own)
+    const isSame = type === own || (type === 'bool' && own === 'u8')
+    const bytes = isSame
+      ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength).slice()
+      : encodeElements(type, numbersOf(values))
+    return { bytes, shape: checkSize(shape ?? [values.length], values.length), dtype: type }
+  }
+  const flat: (number | boolean)[] = []
+  const found = flatten(values, flat)
+  const allBools = flat.length > 0 && flat.every((value) => typeof value === 'boolean')
+  const type = dtype ?? (allBools ? 'bool' : 'f32')
+  return { bytes: encodeElements(type, flat.map(Number)), shape: checkSize(shape ?? found, flat.length), dtype: type }
+}
+
+function numbersOf(values: TypedArray): ArrayLike<number> {
+  return values instanceof BigInt64Array ? Array.from(values, Number) : values
+}
+
+function checkSize(shape: readonly number[], count: number): readonly number[] {
+  if (!Array.isArray(shape)) fail('from', 'the shape is no list', shape, 'sizes of axes')
+  if (sizeOf(shape) !== count) fail('from', 'wrong number of values', count, `${sizeOf(shape)} for [${shape.join(',')}]`)
+  return shape
+}
+
+/** Puts all numbers into `flat`; gives the shape of the lists, which must be alike. */
+function flatten(values: unknown, flat: (number | boolean)[]): number[] {
+  if (typeof values === 'number' || typeof values === 'boolean') {
+    flat.push(values)
+    return []
+  }
+  if (!Array.isArray(values)) return fail('from', 'a value is no number', String(values), 'numbers, lists of them, or a typed array')
+  const shapes = values.map((value: unknown) => flatten(value, flat))
+  const [first = []] = shapes
+  const odd = shapes.findIndex((shape) => shape.join() !== first.join())
+  if (odd >= 0) fail('from', 'lists differ in length', `[${shapes[odd]?.join(',')}] at ${odd}`, `[${first.join(',')}] as at 0`)
+  return [values.length, ...first]
+}
+
+/** Values as lists in lists. */
+export function nest(values: ArrayLike<number>, shape: readonly number[]): NestedNumbers {
+  const [size, ...rest] = shape
+  if (size === undefined) return values[0] ?? Number.NaN
+  if (rest.length === 0) return Array.from(values)
+  const each = sizeOf(rest)
+  return Array.from({ length: size }, (_, i) =>
+    nest(
+      Array.from({ length: each }, (__, j) => values[i * each + j] ?? Number.NaN),
+      rest,
+    ),
+  )
+}

@@ -1,0 +1,164 @@
+// Methods with windows that slide over the last axes: convolutions, pooling, and changing the size of images.
+
+import { windowCounts } from '../../kernel/window/windows.ts'
+import type { WindowAttrs } from '../node.ts'
+import { checkWhole, fail } from '../operand.ts'
+import { ProductMethods } from './product.ts'
+
+/** One number for every axis, or one each. */
+export type PerAxis = number | readonly number[]
+/** Elements before and after each axis: one number for all, one for each axis, or both for each. */
+export type Padding = number | readonly (number | readonly [before: number, after: number])[]
+
+export interface WindowOptions {
+  /** from window to window (default 1; for pooling, the size of the window) */
+  readonly stride?: PerAxis
+  readonly padding?: Padding
+  /** from tap to tap (default 1) */
+  readonly dilation?: PerAxis
+}
+export interface ConvOptions<T> extends WindowOptions {
+  readonly bias?: T
+  /** channels fall into so many groups, each convolved by itself (default 1) */
+  readonly groups?: number
+}
+export interface ConvTransposeOptions<T> extends ConvOptions<T> {
+  /** elements at the end of each axis that no window reaches (default 0) */
+  readonly outputPadding?: PerAxis
+}
+export interface PoolOptions extends WindowOptions {
+  /** a last window that sticks out counts, too */
+  readonly ceil?: boolean
+  /** how many windows there are, instead of as many as fit */
+  readonly out?: readonly number[]
+}
+
+const listOf = (value: PerAxis | undefined, count: number, otherwise: number): readonly number[] =>
+  value === undefined || typeof value === 'number' ? Array.from({ length: count }, () => value ?? otherwise) : value
+const paddingOf = (value: Padding | undefined, count: number): (readonly [number, number])[] =>
+  (typeof value === 'object' ? value : Array.from({ length: count }, () => value ?? 0)).map((width) =>
+    typeof width === 'number' ? [width, width] : width,
+  )
+
+export abstract class WindowMethods extends ProductMethods {
+  /** What lies under each tap of each window: [.., ...in] -> [.., ...kernel, ...out]; outside lies `value`. */
+  unfold(windows: WindowAttrs, value = 0): this {
+    return this.apply('unfold', [this], { ...windows, value })
+  }
+  /** What lies under each tap added where it came from: [.., ...kernel, ...out] -> [.., ...sizes]. */
+  fold(sizes: readonly number[], windows: WindowAttrs): this {
+    return this.apply('fold', [this], { ...windows, in: sizes })
+  }
+  pool(kind: 'max' | 'average' | 'l2' | 'argmax', windows: WindowAttrs, includePad = false): this {
+    return this.apply('pool', [this], { ...windows, kind, includePad })
+  }
+
+  /** x [n, c, length] by weights [o, c / groups, kernel] */
+  conv1d(weights: this, options: ConvOptions<this> = {}): this {
+    return this.#convolve('conv1d', weights, 1, options)
+  }
+  /** x [n, c, h, w] by weights [o, c / groups, kh, kw]: cross-correlation, as everywhere in this field */
+  conv2d(weights: this, options: ConvOptions<this> = {}): this {
+    return this.#convolve('conv2d', weights, 2, options)
+  }
+  #convolve(op: string, weights: this, axes: number, { bias, groups = 1, ...options }: ConvOptions<this>): this {
+    const windows = this.#windows(op, weights.shape.slice(-axes), axes, options)
+    return this.apply('convolve', bias === undefined ? [this, weights] : [this, weights, bias], { ...windows, groups })
+  }
+
+  /** x [n, c, length] by weights [c, o / groups, kernel]: what a convolution does to its gradient */
+  convTranspose1d(weights: this, options: ConvTransposeOptions<this> = {}): this {
+    return this.#convTranspose('convTranspose1d', weights, 1, options)
+  }
+  /** x [n, c, h, w] by weights [c, o / groups, kh, kw] */
+  convTranspose2d(weights: this, options: ConvTransposeOptions<this> = {}): this {
+    return this.#convTranspose('convTranspose2d', weights, 2, options)
+  }
+  #convTranspose(op: string, weights: this, axes: number, options: ConvTransposeOptions<this>): this {
+    if (this.rank !== axes + 2) fail(op, 'wrong number of axes', this.shape, axes + 2)
+    const { bias, groups = 1 } = options
+    const [n = 1, channels = 1, ...sizes] = this.shape
+    const [, perGroup = 1, ...kernel] = weights.shape
+    if (weights.shape[0] !== channels || channels % groups !== 0)
+      fail(op, 'the weights are of other channels', weights.shape, `[${channels}, outputs / ${groups}, ...kernel]`)
+    const [strides, dilations] = [listOf(options.stride, axes, 1), listOf(options.dilation, axes, 1)]
+    const [padding, extra] = [paddingOf(options.padding, axes), listOf(options.outputPadding, axes, 0)]
+    const out = sizes.map((size, axis) => {
+      const [before, after] = padding[axis] ?? [0, 0]
+      return (
+        (size - 1) * (strides[axis] ?? 1) + (dilations[axis] ?? 1) * ((kernel[axis] ?? 1) - 1) + 1 - before - after + (extra[axis] ?? 0)
+      )
+    })
+    for (const size of out) checkWhole(op, 'a size of the result', size, 1)
+    const [windows, taps] = [sizes.reduce((a, b) => a * b, 1), kernel.reduce((a, b) => a * b, perGroup)]
+    const spread = weights
+      .reshape(groups, channels / groups, taps)
+      .transpose()
+      .matmul(this.reshape(n, groups, channels / groups, windows))
+      .reshape(n, groups * perGroup, ...kernel, ...sizes)
+    const y = spread.fold(out, { kernel, strides, dilations, padding, out: sizes })
+    return bias === undefined ? y : y.add(bias.reshape(groups * perGroup, ...sizes.map(() => 1)))
+  }
+
+  /** The largest element of each window of the last two axes. */
+  maxPool2d(kernel: PerAxis, options: PoolOptions = {}): this {
+    return this.pool('max', this.#poolWindows('maxPool2d', kernel, options))
+  }
+  /** The mean of each window; padding counts only with `includePad`. */
+  averagePool2d(kernel: PerAxis, { includePad = false, ...options }: PoolOptions & { includePad?: boolean } = {}): this {
+    return this.pool('average', this.#poolWindows('averagePool2d', kernel, options), includePad)
+  }
+  /** The root of the sum of squares of each window. */
+  l2Pool2d(kernel: PerAxis, options: PoolOptions = {}): this {
+    return this.pool('l2', this.#poolWindows('l2Pool2d', kernel, options))
+  }
+  #poolWindows(op: string, kernel: PerAxis, { ceil = false, out, ...options }: PoolOptions): WindowAttrs {
+    const sizes = listOf(kernel, 2, 1)
+    const windows = this.#windows(op, sizes, 2, { stride: sizes, ...options }, ceil)
+    return out === undefined ? windows : { ...windows, out }
+  }
+
+  #windows(op: string, kernel: readonly number[], axes: number, options: WindowOptions, ceil = false): WindowAttrs {
+    if (this.rank < axes) fail(op, 'too few axes', this.shape, `${axes} at least`)
+    const [strides, dilations] = [listOf(options.stride, axes, 1), listOf(options.dilation, axes, 1)]
+    const padding = paddingOf(options.padding, axes)
+    for (const list of [kernel, strides, dilations]) {
+      if (list.length !== axes) fail(op, 'wrong number of axes', list, `${axes} numbers`)
+      for (const size of list) checkWhole(op, 'a size of the windows', size, 1)
+    }
+    for (const width of padding.flat()) checkWhole(op, 'a width of padding', width, 0)
+    const out = windowCounts({ in: this.shape.slice(-axes), kernel, strides, dilations, padding }, ceil)
+    if (out.some((count) => count < 1)) fail(op, 'no window fits', `${kernel.join(' x ')} in [${this.shape.slice(-axes).join(', ')}]`)
+    return { kernel, strides, dilations, padding, out }
+  }
+
+  /** Axes of another size, by default the last two: the nearest element, or the mean of neighbours by distance. */
+  resize(sizes: readonly number[], { mode = 'nearest', axes }: { mode?: 'nearest' | 'linear'; axes?: readonly number[] } = {}): this {
+    const list = axes ?? sizes.map((_, i) => this.rank - sizes.length + i)
+    if (list.length !== sizes.length) fail('resize', 'wrong number of axes', list, `${sizes.length}`)
+    return sizes.reduce<this>((image, size, i) => image.#resizeAxis(this.axisOf('resize', list[i] ?? 0), size, mode), this)
+  }
+  #resizeAxis(axis: number, size: number, mode: 'nearest' | 'linear'): this {
+    checkWhole('resize', 'a size', size, 1)
+    const from = this.shape[axis] ?? 1
+    if (size === from) return this
+    // The middle of each new element, in old ones.
+    const middle = this.indices([size], 0)
+      .to('f32')
+      .add(0.5)
+      .mul(from / size)
+    if (mode === 'nearest')
+      return this.gather(
+        middle
+          .floor()
+          .clamp(0, from - 1)
+          .to('i32'),
+        axis,
+      )
+    const place = middle.sub(0.5).clamp(0, from - 1)
+    const low = place.floor()
+    const share = place.sub(low).reshape(size, ...this.shape.slice(axis + 1).map(() => 1))
+    const [a, b] = [low, low.add(1).minimum(from - 1)].map((index) => this.gather(index.to('i32'), axis)) as [this, this]
+    return a.add(b.sub(a).mul(share))
+  }
+}

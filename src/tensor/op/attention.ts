@@ -1,0 +1,119 @@
+// Operations of attention: rotary positions, writing into the cache, and attention over it.
+
+import { attention } from '../../kernel/attention/attention.ts'
+import { CACHE_TYPES, type CacheType } from '../../kernel/attention/cache-type.ts'
+import { cacheWrite } from '../../kernel/attention/cache.ts'
+import { rope } from '../../kernel/attention/rope.ts'
+import { type TensorNode, sizeOf } from '../node.ts'
+import { checkAxes, checkFinite, checkSize, checkType, checkWhole, fail, show } from '../operand.ts'
+import { last } from '../shape.ts'
+import type { Operation } from './operation.ts'
+
+const rowsOf = (shape: readonly number[]): number => sizeOf(shape) / last(shape)
+
+/** The size of a head of x [n, heads * dim]: heads share a row evenly, and elements are read in pairs. */
+function headSize(op: string, x: TensorNode, heads: number): number {
+  checkWhole(op, 'the number of heads', heads, 1)
+  const dim = last(x.shape) / heads
+  if (!Number.isInteger(dim) || dim % 2 !== 0) fail(op, 'rows do not hold whole heads', show(x), `${heads} heads of an even size`)
+  return dim
+}
+
+/** The type of a cache, in its own layout where it has one. */
+function cacheType(op: string, name: string, { dtype, ...node }: TensorNode): CacheType {
+  const found = CACHE_TYPES.find((type) => type === dtype)
+  const isCache = node.op !== 'leaf' || node.attrs.layout === 'cache' || dtype !== 'q8_0'
+  return found !== undefined && isCache ? found : fail(op, `wrong type of ${name}`, dtype, CACHE_TYPES.join(' or '))
+}
+
+export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: Operation<O> } = {
+  /** x [n, heads * dim], positions [n], frequencies [dims / 2] */
+  rope: {
+    infer: ([x, positions, freqs], { heads, dims, magnitude }) => {
+      checkType('rope', 'x', x, 'f32')
+      const dim = headSize('rope', x, heads)
+      checkWhole('rope', 'the number of dimensions', dims, 2, dim)
+      if (dims % 2 !== 0) fail('rope', 'dimensions come in pairs', dims, 'an even number')
+      checkType('rope', 'positions', positions, 'u32')
+      checkSize('rope', 'positions', positions, rowsOf(x.shape))
+      checkType('rope', 'frequencies', freqs, 'f32')
+      checkSize('rope', 'frequencies', freqs, dims / 2)
+      checkFinite('rope', 'the magnitude', magnitude)
+      return { shape: x.shape, dtype: 'f32' }
+    },
+    /** turned back by the same angles */
+    gradient: ({ src: [, positions, freqs], cotangent, attrs }) => [cotangent.rope(positions, freqs.neg(), attrs), undefined, undefined],
+    lower: ({ shape, attrs }, caps) => rope.work(caps, { ...attrs, rows: rowsOf(shape), headDim: last(shape) / attrs.heads }),
+    inputs: () => ['x', 'positions', 'freqs'],
+  },
+
+  /** cache [heads, capacity, dim] with x [n, heads * dim] written at positions [n] */
+  cacheWrite: {
+    infer: ([cache, x, positions], { heads }) => {
+      checkType('cacheWrite', 'x', x, 'f32')
+      cacheType('cacheWrite', 'the cache', cache)
+      checkAxes('cacheWrite', 'the cache', cache, [heads, undefined, headSize('cacheWrite', x, heads)])
+      checkType('cacheWrite', 'positions', positions, 'u32')
+      checkSize('cacheWrite', 'positions', positions, rowsOf(x.shape))
+      return { shape: cache.shape, dtype: cache.dtype }
+    },
+    lower: ({ src: [cache, x], attrs: { heads } }, caps) =>
+      cacheWrite.work(caps, {
+        type: cacheType('cacheWrite', 'the cache', cache),
+        rows: rowsOf(x.shape),
+        heads,
+        headDim: last(x.shape) / heads,
+        capacity: cache.shape[1] ?? 0,
+      }),
+    inputs: () => ['cache', 'x', 'positions'],
+    inPlace: () => 0,
+  },
+
+  /** q [n, heads * dim], keys and values [kvHeads, capacity, dim], positions [n]: each row sees the keys up to its position */
+  attention: {
+    infer: ([q, keys, values, positions], { heads, scale, window, softcap }) => {
+      checkType('attention', 'q', q, 'f32')
+      cacheType('attention', 'the keys', keys)
+      checkAxes('attention', 'the keys', keys, [undefined, undefined, headSize('attention', q, heads)])
+      if (values.dtype !== keys.dtype) fail('attention', 'wrong type of the values', values.dtype, keys.dtype)
+      checkAxes('attention', 'the values', values, keys.shape)
+      const [kvHeads = 1] = keys.shape
+      if (heads % kvHeads !== 0) fail('attention', 'heads do not share keys evenly', heads, `a multiple of ${kvHeads}`)
+      checkType('attention', 'positions', positions, 'u32')
+      checkSize('attention', 'positions', positions, rowsOf(q.shape))
+      checkFinite('attention', 'the scale', scale)
+      checkWhole('attention', 'the window', window, 0)
+      checkFinite('attention', 'the softcap', softcap, 0)
+      return { shape: q.shape, dtype: 'f32' }
+    },
+    define: ([q, keys, values, positions], { heads, scale, window, softcap }) => {
+      const [kvHeads = 1, capacity = 1, dim = 1] = keys.shape
+      const [n, group] = [q.size / (heads * dim), heads / kvHeads]
+      const scored = q
+        .reshape(n, kvHeads, group, 1, dim)
+        .mul(keys.to('f32').reshape(1, kvHeads, 1, capacity, dim))
+        .sum(-1)
+        .mul(scale)
+      const capped = softcap > 0 ? scored.div(softcap).tanh().mul(softcap) : scored // [n, kvHeads, group, capacity]
+      const j = q.indices([1, 1, 1, capacity], 3)
+      const latest = positions.reshape(n, 1, 1, 1)
+      const upTo = j.le(latest)
+      const seen = window > 0 ? upTo.and(j.add(window).gt(latest)) : upTo
+      const weights = seen.where(capped, -1e30).softmax().reshape(n, kvHeads, group, capacity, 1)
+      return weights
+        .mul(values.to('f32').reshape(1, kvHeads, 1, capacity, dim))
+        .sum(3)
+        .reshape(...q.shape)
+    },
+    lower: ({ src: [q, keys], attrs }, caps) =>
+      attention.work(caps, {
+        ...attrs,
+        type: cacheType('attention', 'the keys', keys),
+        rows: rowsOf(q.shape),
+        kvHeads: keys.shape[0] ?? 1,
+        headDim: last(keys.shape),
+        capacity: keys.shape[1] ?? 0,
+      }),
+    inputs: () => ['q', 'keys', 'values', 'positions'],
+  },
+}

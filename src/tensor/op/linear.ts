@@ -1,0 +1,119 @@
+// Operations that read weights: products with a matrix of any format, rows of a table, and the forms for int8 arithmetic that a plan
+// puts in their place (rewrite/packed.ts).
+
+import { quantizedWords, tileColumns } from '../../kernel/linear/activations.ts'
+import { dequantize } from '../../kernel/linear/dequantize.ts'
+import { linear } from '../../kernel/linear/linear.ts'
+import { packedLinear } from '../../kernel/linear/packed-linear.ts'
+import { quantize8, quantize8Inputs } from '../../kernel/linear/quantize8.ts'
+import { gather } from '../../kernel/move/gather.ts'
+import { formatOf } from '../../quant/index.ts'
+import type { GgmlType } from '../../quant/type.ts'
+import { type TensorNode, sizeOf } from '../node.ts'
+import { checkAxes, checkMatrix, checkSize, checkType, fail, show } from '../operand.ts'
+import { last } from '../shape.ts'
+import type { Operation } from './operation.ts'
+
+const rowsOf = (shape: readonly number[]): number => sizeOf(shape) / last(shape)
+/** `checkMatrix` has seen it. */
+const weightFormat = ({ dtype }: TensorNode): GgmlType => dtype as GgmlType
+
+/** A bias [m] of a weight [m, k]. */
+function checkBias(op: string, bias: TensorNode, weight: TensorNode): void {
+  checkType(op, 'the bias', bias, 'f32')
+  checkAxes(op, 'the bias', bias, [weight.shape[0]])
+}
+
+export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'quantize8' | 'packedLinear']: Operation<O> } = {
+  /** x [n, k] times a weight [m, k] of any format, plus an optional bias [m] */
+  linear: {
+    infer: ([x, w, b]) => {
+      checkType('linear', 'x', x, 'f32')
+      checkMatrix('linear', 'the weight', w)
+      if (last(x.shape) !== last(w.shape))
+        fail('linear', 'inner sizes differ', `${show(x)} x ${show(w)}`, undefined, 'the weight is [out, in]')
+      if (b !== undefined) checkBias('linear', b, w)
+      return { shape: [...x.shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
+    },
+    define: ([x, w, b]) => {
+      const [k, [m = 1]] = [last(x.shape), w.shape]
+      const y = x
+        .reshape(x.size / k, 1, k)
+        .mul(w.to('f32').reshape(1, m, k))
+        .sum(-1)
+        .reshape(...x.shape.slice(0, -1), m)
+      return b === undefined ? y : y.add(b)
+    },
+    lower: ({ src: [x, w, b] }, caps) =>
+      linear.work(caps, { format: weightFormat(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias: b !== undefined }),
+    inputs: () => ['x', 'w', 'bias'],
+  },
+
+  /** the values of a weight of any format */
+  dequantize: {
+    infer: ([w]) => {
+      checkMatrix('dequantize', 'the weight', w)
+      return { shape: w.shape, dtype: 'f32' }
+    },
+    lower: ({ src: [w] }, caps) => dequantize.work(caps, { format: weightFormat(w), elements: sizeOf(w.shape) }),
+    inputs: () => ['w'],
+  },
+
+  /** rows of a table [rows, cols] of any format, chosen by u32 ids */
+  embedding: {
+    infer: ([table, ids]) => {
+      checkMatrix('embedding', 'the table', table)
+      checkType('embedding', 'ids', ids, 'u32')
+      return { shape: [...ids.shape, last(table.shape)], dtype: 'f32' }
+    },
+    lower: ({ src: [table, ids] }, caps) =>
+      gather.work(caps, {
+        format: weightFormat(table),
+        rows: sizeOf(ids.shape),
+        cols: last(table.shape),
+        tableRows: rowsOf(table.shape),
+      }),
+    inputs: () => ['table', 'ids'],
+  },
+
+  /** x [n, k] as int8 for packed weights; or its norm, or an expression of several tensors (rewrite/int8.ts) */
+  quantize8: {
+    infer: ([x], { k, scaled }) => {
+      if (x === undefined) fail('quantize8', 'nothing to quantise', 'no operand')
+      checkType('quantize8', 'x', x, 'f32')
+      if (last(x.shape) !== k || k % scaled !== 0)
+        fail('quantize8', 'rows do not hold whole blocks', show(x), `rows of ${k}, a multiple of ${scaled}`)
+      return { shape: [quantizedWords(sizeOf(x.shape) / k, k, scaled)], dtype: 'u32' }
+    },
+    lower: ({ src: [x], attrs: { k, scaled, source } }, caps) => {
+      const n = sizeOf(x?.shape ?? []) / k
+      return quantize8.work(caps, { n, k, scaled, columns: tileColumns(caps, n), source })
+    },
+    inputs: ({ attrs: { source } }) => quantize8Inputs(source),
+  },
+
+  /** what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m] */
+  packedLinear: {
+    infer: ([x, w, added], { shape, added: kind }) => {
+      const { packed } = formatOf(weightFormat(w))
+      if (packed === undefined) fail('packedLinear', 'the weight is not packed', show(w))
+      checkType('packedLinear', 'x', x, 'u32')
+      checkSize('packedLinear', 'x', x, quantizedWords(rowsOf(shape), last(shape), packed.scaled))
+      checkAxes('packedLinear', 'the weight', w, [undefined, last(shape)])
+      if (kind === 'bias' && added !== undefined) checkBias('packedLinear', added, w)
+      return { shape: [...shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
+    },
+    lower: ({ src: [, w], attrs: { shape, added } }, caps) => {
+      const n = rowsOf(shape)
+      return packedLinear.work(caps, {
+        format: weightFormat(w),
+        m: w.shape[0] ?? 1,
+        k: last(shape),
+        n,
+        columns: tileColumns(caps, n),
+        added,
+      })
+    },
+    inputs: ({ attrs: { added } }) => ['x', 'w', added],
+  },
+}

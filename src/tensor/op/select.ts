@@ -1,0 +1,54 @@
+// Operations that choose: the best few of a row, and a token drawn from them.
+
+import { argsort } from '../../kernel/select/argsort.ts'
+import { SORT_TYPES, type SortType } from '../../kernel/select/sort-key.ts'
+import { DRAW_RULE, draw } from '../../kernel/select/draw.ts'
+import { MOST_CHOSEN, topk } from '../../kernel/select/topk.ts'
+import { sizeOf } from '../node.ts'
+import { checkSize, checkType, checkWhole, fail, show } from '../operand.ts'
+import { last } from '../shape.ts'
+import type { Operation } from './operation.ts'
+
+export const SELECTIONS: { readonly [O in 'argsort' | 'topk' | 'draw']: Operation<O> } = {
+  /** the indices that sort the last axis */
+  argsort: {
+    infer: ([x]) => {
+      checkType('argsort', 'x', x, ...SORT_TYPES)
+      return { shape: x.shape, dtype: 'u32' }
+    },
+    lower: ({ src: [x], attrs: { descending } }, caps) =>
+      argsort.work(caps, {
+        type: x.dtype as SortType, // `infer` has seen it
+        rows: sizeOf(x.shape) / last(x.shape),
+        cols: last(x.shape),
+        descending,
+      }),
+    inputs: () => ['x'],
+  },
+
+  /** the k largest of a row: k ids, then the bits of their k values, largest first */
+  topk: {
+    infer: ([x], { k }) => {
+      checkType('topk', 'x', x, 'f32')
+      checkSize('topk', 'x', x, last(x.shape))
+      checkWhole('topk', 'k', k, 1, Math.min(last(x.shape), MOST_CHOSEN))
+      return { shape: [2 * k], dtype: 'u32' }
+    },
+    lower: ({ src: [x], attrs: { k } }, caps) => topk.work(caps, { cols: last(x.shape), k }),
+    inputs: () => ['x'],
+  },
+
+  /** a token drawn from k candidates, ids before logits, for the row at the last of the positions */
+  draw: {
+    infer: ([x, rule, positions]) => {
+      checkType('draw', 'the candidates', x, 'u32')
+      if (sizeOf(x.shape) % 2 !== 0) fail('draw', 'candidates are ids and as many logits', show(x))
+      checkType('draw', 'the rule', rule, 'u32')
+      checkSize('draw', 'the rule', rule, DRAW_RULE.words)
+      checkType('draw', 'positions', positions, 'u32')
+      return { shape: [1], dtype: 'u32' }
+    },
+    lower: ({ src: [x, , positions] }, caps) => draw.work(caps, { k: sizeOf(x.shape) / 2, rows: sizeOf(positions.shape) }),
+    inputs: () => ['x', 'rule', 'positions'],
+  },
+}

@@ -1,0 +1,161 @@
+// The order in which the nodes of a graph are computed, where some change memory in place: whatever reads an old value comes before what
+// overwrites it. Where that is impossible, because a reader needs the new value as well, the reader gets a copy of the old one.
+
+import { operandsFirst, replaceNodes, withOperands } from './graph.ts'
+import { type TensorNode, operandsOf } from './node.ts'
+import { hasKernels, inPlaceOperand } from './op/index.ts'
+import { fail, show } from './operand.ts'
+import type { Storage } from './storage.ts'
+
+/** A value of some memory: what a node computes, or what lies in a leaf before anything is computed. */
+export type Value = TensorNode | Storage
+
+/** The value that a node stands for; another shape of a value is the same one. */
+export function valueOf(node: TensorNode): Value {
+  let own = node
+  for (; isAlias(own); own = operandsOf(own)[inPlaceOperand(own) ?? 0] ?? own);
+  return own.op === 'leaf' ? own.attrs.storage : own
+}
+
+/** Whether a node is another shape of its operand. */
+export function isAlias(node: TensorNode): boolean {
+  return node.op !== 'assign' && !hasKernels(node.op) && inPlaceOperand(node) !== undefined
+}
+
+/** The operand whose value a node overwrites, if it does. */
+export function overwritten(node: TensorNode): TensorNode | undefined {
+  const at = isAlias(node) ? undefined : inPlaceOperand(node)
+  return at === undefined ? undefined : operandsOf(node)[at]
+}
+
+export interface Order {
+  readonly roots: readonly TensorNode[]
+  /** operands first, and readers before what overwrites */
+  readonly nodes: readonly TensorNode[]
+}
+
+/** Orders everything below the roots. The first `reads` of them are wanted as they are, whatever is written later. */
+export function orderNodes(roots: readonly TensorNode[], reads: number): Order {
+  let graph = copyReads(roots, reads)
+  for (;;) {
+    const result = sort(graph)
+    if (!('reader' in result)) return { roots: graph, nodes: result }
+    graph = graph.map(copyFor(graph, result))
+  }
+}
+
+/** A reader that would have to come both before and after what overwrites the value that it reads. */
+interface Conflict {
+  readonly reader: TensorNode
+  readonly value: Value
+}
+
+/** Gives the reader a copy, which is made before. */
+function copyFor(roots: readonly TensorNode[], { reader, value }: Conflict): (node: TensorNode) => TensorNode {
+  return replaceNodes(roots, (node, original) => {
+    if (original !== reader) return undefined
+    const operands = operandsOf(original)
+    const isOld = (i: number): boolean => operands[i] !== undefined && valueOf(operands[i]) === value
+    return withOperands(
+      node,
+      operandsOf(node).map((operand, i) => (isOld(i) ? copyOf(operand) : operand)),
+    )
+  })
+}
+
+function copyOf(node: TensorNode): TensorNode {
+  return { op: 'copy', shape: node.shape, dtype: node.dtype, src: [node], attrs: {} }
+}
+
+/** What is read at the end, and overwritten before, is read from a copy. */
+function copyReads(roots: readonly TensorNode[], reads: number): readonly TensorNode[] {
+  const gone = new Set(
+    operandsFirst(roots).flatMap((node) => {
+      const target = overwritten(node)
+      return target === undefined ? [] : [valueOf(target)]
+    }),
+  )
+  return roots.map((root, i) => (i < reads && gone.has(valueOf(root)) ? copyOf(root) : root))
+}
+
+/** `from` waits for another node: because it reads it, or, with a `value`, because it overwrites what that one reads. */
+interface Wait {
+  readonly from: TensorNode
+  readonly value?: Value
+}
+
+function sort(roots: readonly TensorNode[]): TensorNode[] | Conflict {
+  const readers = findReaders(roots)
+  const depths = depthsOf(roots)
+  const order: TensorNode[] = []
+  const state = new Map<TensorNode, 'open' | 'done'>()
+  /** who waits for an open node: the path to it */
+  const waits = new Map<TensorNode, Wait>()
+  const stack: { readonly node: TensorNode; readonly wait?: Wait }[] = roots.map((node) => ({ node })).toReversed()
+  for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+    const { node, wait } = top
+    if (state.get(node) !== undefined) {
+      if (state.get(node) === 'open') order.push(node)
+      state.set(node, 'done')
+      stack.pop()
+      continue
+    }
+    state.set(node, 'open')
+    if (wait !== undefined) waits.set(node, wait)
+    const target = overwritten(node)
+    const before = target === undefined ? [] : readersOf(readers, node, valueOf(target))
+    // What takes longest comes first, so that what is quickly had is not held meanwhile.
+    const operands = operandsOf(node).toSorted((a, b) => (depths.get(b) ?? 0) - (depths.get(a) ?? 0))
+    const needed = [...before, ...operands.map((operand) => ({ node: operand, wait: { from: node } }))]
+    for (const next of needed.toReversed()) {
+      if (state.get(next.node) === 'open') return findConflict(next.node, next.wait, waits)
+      if (state.get(next.node) === undefined) stack.push(next)
+    }
+  }
+  return order
+}
+
+/** How many nodes lie below each, one after the other. */
+function depthsOf(roots: readonly TensorNode[]): ReadonlyMap<TensorNode, number> {
+  const depths = new Map<TensorNode, number>()
+  for (const node of operandsFirst(roots))
+    depths.set(
+      node,
+      operandsOf(node).reduce((most, operand) => Math.max(most, 1 + (depths.get(operand) ?? 0)), 0),
+    )
+  return depths
+}
+
+function readersOf(
+  readers: ReadonlyMap<Value, readonly TensorNode[]>,
+  writer: TensorNode,
+  value: Value,
+): { node: TensorNode; wait: Wait }[] {
+  return (readers.get(value) ?? []).flatMap((node) => (node === writer ? [] : [{ node, wait: { from: writer, value } }]))
+}
+
+/** Who reads each value. Refuses a graph in which two change the same one. */
+function findReaders(roots: readonly TensorNode[]): ReadonlyMap<Value, readonly TensorNode[]> {
+  const readers = new Map<Value, TensorNode[]>()
+  const changed = new Set<Value>()
+  for (const node of operandsFirst(roots)) {
+    const target = overwritten(node)
+    if (target !== undefined) {
+      if (changed.has(valueOf(target))) fail('plan', 'the same memory is changed twice', show(target), 'one change after the other')
+      changed.add(valueOf(target))
+    }
+    if (isAlias(node)) continue
+    for (const value of new Set(operandsOf(node).map(valueOf))) readers.set(value, [...(readers.get(value) ?? []), node])
+  }
+  return readers
+}
+
+/** Nodes that wait for each other in a ring: one of them waits only for the sake of order, for a reader that then gets a copy. */
+function findConflict(end: TensorNode, last: Wait, waits: ReadonlyMap<TensorNode, Wait>): Conflict {
+  let [node, wait]: [TensorNode, Wait | undefined] = [end, last]
+  while (wait !== undefined) {
+    if (wait.value !== undefined) return { reader: node, value: wait.value }
+    ;[node, wait] = [wait.from, wait.from === end ? undefined : waits.get(wait.from)]
+  }
+  throw new Error('operands form a ring')
+}

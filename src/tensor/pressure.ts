@@ -1,0 +1,44 @@
+// Memory of tensors that nobody can reach is given back when the engine collects its garbage, which it does when JavaScript's own memory
+// runs low, and it does not see that of devices. So when tensors hold much more than after the last collection, one is asked for. Engines
+// that cannot be asked (browsers) are given time to run what they have collected.
+
+import type { Device } from '../device/device.ts'
+import { heldBytes } from './storage.ts'
+
+/** Below this nobody is disturbed. */
+const QUIET = 256 * 2 ** 20
+/** bytes that each device held after its last collection */
+const before = new WeakMap<Device, number>()
+
+let collect: Promise<() => void> | undefined
+
+/** Collects garbage if tensors on this device hold twice what they did after the last time. */
+export async function relieve(device: Device): Promise<void> {
+  const most = Math.max(QUIET, 2 * (before.get(device) ?? 0))
+  if (heldBytes(device) < most) return
+  const run = await (collect ??= findCollector())
+  await nextTask() // whatever a weak reference was made to, or asked for, lives to the end of the task
+  run()
+  await nextTask() // finalizers run between tasks
+  before.set(device, heldBytes(device))
+}
+
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, 0)
+  })
+}
+
+/** Node's own collector, which is there without a flag for those who look for it. */
+async function findCollector(): Promise<() => void> {
+  const own = (globalThis as { readonly gc?: () => void }).gc
+  if (own !== undefined) return own
+  try {
+    const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([import('node:v8'), import('node:vm')])
+    setFlagsFromString('--expose-gc')
+    const gc: unknown = runInNewContext('gc')
+    return typeof gc === 'function' ? () => void gc() : () => {}
+  } catch {
+    return () => {}
+  }
+}

@@ -1,0 +1,60 @@
+// Random tensors. A seed is all there is to them: the same one gives the same numbers on every device. Without one, each call has a seed
+// of its own, drawn when the program starts.
+
+import { IngotError } from '../base/error.ts'
+import type { DeviceChoice } from './default-device.ts'
+import { makeNode } from './make-node.ts'
+import type { RandomAttrs } from './node.ts'
+import { Tensor } from './tensor.ts'
+
+export interface RandomOptions {
+  /** a number, or two u32 words in a tensor, which may differ from call to call of a compiled function */
+  readonly seed?: number | Tensor
+  readonly device?: DeviceChoice
+}
+
+/** words of the seeds that calls without one have: the first is drawn once, the second counts */
+const [start = 0] = crypto.getRandomValues(new Uint32Array(1))
+let calls = 0
+
+function keyOf(seed: number | undefined): RandomAttrs['key'] {
+  if (seed === undefined) return [start, calls++]
+  if (!Number.isSafeInteger(seed) || seed < 0)
+    throw new IngotError('bad-argument', 'no such seed', { op: 'random', got: seed, wanted: 'a whole number from 0 on' })
+  return [seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0]
+}
+
+function make(kind: RandomAttrs['kind'], shape: readonly number[], { seed, device }: RandomOptions): Tensor {
+  const given = seed instanceof Tensor ? seed : undefined
+  const key = keyOf(typeof seed === 'number' ? seed : given ? 0 : undefined)
+  return Tensor.of(makeNode('random', given ? [given.node] : [], { kind, shape, key }), given?.device ?? device)
+}
+
+export const random = {
+  /** From `low` to below `high`, evenly. */
+  uniform(shape: readonly number[], { low = 0, high = 1, ...options }: RandomOptions & { low?: number; high?: number } = {}): Tensor {
+    const unit = make('uniform', shape, options)
+    return low === 0 && high === 1 ? unit : unit.mul(high - low).add(low)
+  },
+  /** Normally distributed around `mean`. */
+  normal(
+    shape: readonly number[],
+    { mean = 0, deviation = 1, ...options }: RandomOptions & { mean?: number; deviation?: number } = {},
+  ): Tensor {
+    const unit = make('normal', shape, options)
+    return mean === 0 && deviation === 1 ? unit : unit.mul(deviation).add(mean)
+  },
+  /** 32 random bits each, as u32. */
+  bits(shape: readonly number[], options: RandomOptions = {}): Tensor {
+    return make('bits', shape, options)
+  },
+}
+
+/** With each element 0 by a chance of `p`, and the others larger by as much as that takes on average. */
+export function dropout(x: Tensor, p: number, options: RandomOptions = {}): Tensor {
+  if (!(p >= 0 && p < 1)) throw new IngotError('bad-argument', 'no such chance', { op: 'dropout', got: p, wanted: 'from 0 to below 1' })
+  if (p === 0) return x
+  const { device } = x
+  const kept = random.uniform(x.shape, { ...(device !== undefined && { device }), ...options }).ge(p)
+  return kept.where(x.mul(1 / (1 - p)), 0)
+}

@@ -1,0 +1,39 @@
+// A rewrite makes a graph better for a device without changing what it means. Each is a rule for one node at a time; rewrite/index.ts
+// lists them in order. A rule sees a node whose operands are rewritten already.
+
+import type { Caps } from '../../base/caps.ts'
+import { countReaders, replaceNodes } from '../graph.ts'
+import { type TensorNode, operandsOf } from '../node.ts'
+
+/** The operand of that number, if nobody else reads it. */
+export type Only = (operand: number) => TensorNode | undefined
+
+/** What takes the place of a node; undefined: it stays. */
+export type Rule = (node: TensorNode, only: Only) => TensorNode | undefined
+
+export interface Rewrite {
+  readonly name: string
+  readonly about: string
+  /** Begins a graph; what it gives may remember what it made. */
+  begin(caps: Caps): Pass
+}
+export interface Pass {
+  readonly rule: Rule
+  /** What takes the place of a root, after all rules. */
+  finish?(root: TensorNode): TensorNode
+}
+
+/** Applies one rewrite to everything below the roots; gives what the roots became. */
+export function applyRewrite(roots: readonly TensorNode[], rewrite: Rewrite, caps: Caps): TensorNode[] {
+  const readers = countReaders(roots)
+  const { rule, finish = (root) => root } = rewrite.begin(caps)
+  const of = replaceNodes(roots, (node, original) => {
+    const originals = operandsOf(original)
+    const only: Only = (i) => {
+      const operand = originals[i]
+      return operand !== undefined && readers.get(operand) === 1 ? operandsOf(node)[i] : undefined
+    }
+    return rule(node, only)
+  })
+  return roots.map((root) => finish(of(root)))
+}

@@ -1,0 +1,28 @@
+// Scopes: what is made inside is given back at the end, but for the result. Which scope a tensor is made in is known through awaits where
+// the engine can follow them (Node); elsewhere a scope covers what is made before its first await.
+
+import { Tensor } from './tensor.ts'
+import { type Member, runInside } from './scope-store.ts'
+import { flatten } from './tree.ts'
+
+/**
+ * Runs a function and computes the tensors that it gives; the memory of all others that it made is free then, at once. The result may be a
+ * tensor, or lists and objects of them.
+ */
+export async function scope<R>(f: () => R | Promise<R>): Promise<R> {
+  const made = new Set<Member>()
+  const result = await runInside(made, f)
+  const { tensors } = flatten(result)
+  const outside = new Set<Member>(tensors)
+  const rest = [...made].filter((member): member is Tensor => member instanceof Tensor && !outside.has(member) && member.isWanted)
+  // What is not computed yet need not be kept when the result is.
+  const [leaves, others] = [rest.filter(({ node }) => node.op === 'leaf'), rest.filter(({ node }) => node.op !== 'leaf')]
+  for (const tensor of others) tensor[Symbol.dispose]()
+  try {
+    await Promise.all(tensors.map((tensor) => tensor.realize()))
+  } finally {
+    const used = new Set(tensors.flatMap(({ node }) => (node.op === 'leaf' ? [node.attrs.storage] : [])))
+    for (const tensor of leaves) if (tensor.node.op === 'leaf' && !used.has(tensor.node.attrs.storage)) tensor[Symbol.dispose]()
+  }
+  return result
+}

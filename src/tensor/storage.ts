@@ -1,0 +1,138 @@
+// The memory behind a leaf of the graph. A leaf can be made before its memory is there: a model is built first, and what it asked for is
+// loaded then; numbers that a user brings wait on the host until a device computes with them. Weights may lie in two layouts at once, each
+// for those who read it.
+//
+// Memory that a storage owns goes back to its device when it is disposed of, or when nothing can reach the storage any more.
+
+import { IngotError } from '../base/error.ts'
+import type { BufferHandle, Device } from '../device/device.ts'
+
+/**
+ * plain: elements or blocks one after the other, as in a file.
+ * packed: rows side by side for int8 dot products (quant/packed/packed.ts); only products can use it.
+ * cache: as attention has it (kernel/attention/cache-type.ts)
+ */
+export type Layout = 'plain' | 'packed' | 'cache'
+
+/** Part of a buffer. */
+export interface Region {
+  readonly buffer: BufferHandle
+  /** in bytes; a multiple of the device's alignment */
+  readonly offset: number
+}
+
+/** A buffer of a device that somebody has to give back. */
+interface Owned {
+  readonly device: Device
+  readonly buffer: BufferHandle
+  readonly bytes: number
+}
+
+/** Bytes that storages own on each device. */
+const held = new WeakMap<Device, number>()
+const abandoned = new FinalizationRegistry<Owned>(giveBack)
+
+function giveBack({ device, buffer, bytes }: Owned): void {
+  held.set(device, (held.get(device) ?? 0) - bytes)
+  try {
+    device.free(buffer)
+  } catch {
+    // The device is closed, which gave back everything.
+  }
+}
+
+/** Bytes of tensors on a device that nobody has given back yet. */
+export function heldBytes(device: Device): number {
+  return held.get(device) ?? 0
+}
+
+export class Storage {
+  readonly #regions = new Map<Layout, Region>()
+  /** bytes that no device has yet */
+  #host: Uint8Array | undefined
+  #owned: Owned | undefined
+  #device: Device | undefined
+  #failure: unknown
+
+  constructor(layout?: Layout, buffer?: BufferHandle, offset = 0) {
+    if (layout !== undefined && buffer !== undefined) this.put(layout, { buffer, offset })
+  }
+
+  /** Bytes on the host. They are not copied. */
+  static onHost(bytes: Uint8Array): Storage {
+    const storage = new Storage()
+    storage.#host = bytes
+    return storage
+  }
+
+  /** A buffer that belongs to nobody else. */
+  static owning(device: Device, buffer: BufferHandle, bytes: number): Storage {
+    const storage = new Storage('plain', buffer)
+    storage.#own(device, buffer, bytes)
+    return storage
+  }
+
+  /** the device that it lies on, as far as it is known */
+  get device(): Device | undefined {
+    return this.#device
+  }
+
+  /** what a device has not been given yet */
+  get host(): Uint8Array | undefined {
+    return this.#host
+  }
+
+  has(layout: Layout): boolean {
+    return this.#regions.has(layout)
+  }
+
+  /** Where the bytes are, in this layout. */
+  at(layout: Layout): Region {
+    if (this.#failure !== undefined) throw this.#failure
+    const region = this.#regions.get(layout)
+    if (region !== undefined) return region
+    throw new IngotError('bad-argument', `a tensor has no memory as ${layout}`, { op: 'plan', got: [...this.#regions.keys()] })
+  }
+
+  put(layout: Layout, region: Region): void {
+    this.#regions.set(layout, region)
+  }
+
+  /** Brings what is on the host to a device. */
+  upload(device: Device): void {
+    const bytes = this.#host
+    if (bytes === undefined) return
+    const size = Math.max(4, Math.ceil(bytes.length / 4) * 4)
+    const whole = bytes.length === size ? bytes : new Uint8Array(size)
+    if (whole !== bytes) whole.set(bytes)
+    const buffer = device.alloc(size)
+    device.write(buffer, 0, whole)
+    this.put('plain', { buffer, offset: 0 })
+    this.#own(device, buffer, size)
+    this.#host = undefined
+  }
+
+  /** What was to be computed into this memory failed: whoever reads it hears why. */
+  fail(error: unknown): void {
+    this.#failure = error
+  }
+
+  /** Gives the memory back now. What reads it later is refused. */
+  dispose(): void {
+    if (this.#owned !== undefined) {
+      abandoned.unregister(this)
+      giveBack(this.#owned)
+    }
+    this.#owned = undefined
+    this.#host = undefined
+    this.#regions.clear()
+    this.#failure ??= new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
+  }
+
+  #own(device: Device, buffer: BufferHandle, bytes: number): void {
+    this.#device = device
+    this.#owned = { device, buffer, bytes }
+    held.set(device, (held.get(device) ?? 0) + bytes)
+    abandoned.register(this, this.#owned, this)
+  }
+}

@@ -1,0 +1,7 @@
+// Gradients on Metal. Where that is software, every kernel runs under its checks.
+
+import { metal } from '../../src/device/metal/metal.ts'
+import { missingMetal } from '../device/metal-soft.ts'
+import { testGradients } from './gradient.ts'
+
+testGradients({ name: 'metal', open: () => metal.open(), missing: await missingMetal(), tolerance: 1e-4 })

@@ -1,0 +1,7 @@
+// The WebNN cases on Metal. Where that is software, every kernel runs under its checks.
+
+import { metal } from '../../src/device/metal/metal.ts'
+import { missingMetal } from '../device/metal-soft.ts'
+import { testWebnn } from './webnn.ts'
+
+testWebnn({ name: 'metal', open: () => metal.open(), missing: await missingMetal() })

@@ -1,0 +1,56 @@
+// The examples, as a reader runs them: each ends by itself, prints what it promises, and fits a page.
+
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '../..')
+const FOLDER = join(ROOT, 'examples')
+const MOST_LINES = 60
+const run = promisify(execFile)
+const missing = existsSync(join(ROOT, 'dist/index.js')) ? undefined : 'dist/ is not built'
+
+/** What each says in the end. */
+const PROMISES: Readonly<Record<string, (lines: readonly string[]) => void>> = {
+  'regression.js': (lines) => {
+    const numbers = [...lines.at(-1)!.matchAll(/-?\d+\.\d+/g)].map(([text]) => Number(text))
+    expect(numbers).toHaveLength(4)
+    for (const [i, wanted] of [2, -1, 0.5, 3].entries()) expect(Math.abs(numbers[i]! - wanted)).toBeLessThan(0.02)
+  },
+  'moons.js': (lines) => {
+    const share = Number(/([\d.]+) % of the points/.exec(lines.at(-1)!)![1])
+    expect(share).toBeGreaterThan(97)
+    const picture = lines.slice(-23, -1)
+    expect(picture.every((line) => line.length === 64)).toBe(true)
+    expect(picture.join('')).toMatch(/@.* .*@/)
+  },
+  'convolution.js': (lines) => {
+    const edges = lines.slice(lines.indexOf('its edges:') + 1)
+    expect(edges).toHaveLength(30)
+    expect(edges[0]!.trim()).toBe('') // nothing changes there
+    expect(edges[15]!.trim().replaceAll(/\S+/g, '|').split(/\s+/)).toHaveLength(4) // two sides of a disc, and two of a box
+  },
+  'mandelbrot.js': (lines) => {
+    expect(lines.at(-1)).toContain('drawn on cpu')
+    expect(lines.slice(1, 16)).toEqual(lines.slice(17, 32).toReversed()) // the set is its own mirror image
+  },
+}
+
+test('every example is tried', () => {
+  expect(readdirSync(FOLDER).filter((name) => name.endsWith('.js'))).toEqual(Object.keys(PROMISES).sort())
+})
+
+describe.each(Object.entries(PROMISES))('%s', (name, holds) => {
+  test('fits a page', () => {
+    expect(readFileSync(join(FOLDER, name), 'utf8').trimEnd().split('\n').length).toBeLessThan(MOST_LINES)
+  })
+
+  test('does what it says', { timeout: 60_000 }, async ({ skip }) => {
+    if (missing !== undefined) return skip(missing)
+    const { stdout, stderr } = await run(process.execPath, [join(FOLDER, name)], { env: { ...process.env, INGOT_DEVICE: 'cpu' } })
+    expect(stderr).toBe('')
+    holds(stdout.split('\n').slice(0, -1))
+  })
+})
