@@ -40,7 +40,7 @@ class SetupError extends Error {}
 try {
   checkNode()
   install()
-  compile()
+  await compile()
   await buildNativeParts()
 } catch (error) {
   if (!(error instanceof SetupError)) throw error
@@ -116,10 +116,10 @@ function npmCi(/** @type {string} */ folder) {
     : run('npm', flags, folder, process.platform === 'win32')
 }
 
-/** Compiles src/ to dist/ when a source or a setting differs from what dist/ was made of. */
-function compile() {
+/** Compiles src/ to dist/, and joins it to dist/bundle, when a source or a setting differs from what dist/ was made of. */
+async function compile() {
   const sources = files(at('src'), '.ts')
-  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package-lock.json'].map((name) => at(name))
+  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package-lock.json', 'scripts/bundle.js'].map((name) => at(name))
   const wanted = hash([...sources, ...settings])
   if (read(BUILD_STAMP) === wanted && existsSync(at('dist'))) return
   say('building…')
@@ -128,6 +128,8 @@ function compile() {
   const { status, output } = run(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--noEmitOnError'], ROOT)
   if (status !== 0) throw new SetupError(`the build failed\n${output}`)
   removeOrphans(sources)
+  const { bundle } = await import(pathToFileURL(at('scripts', 'bundle.js')).href)
+  await bundle()
   mkdirSync(dirname(BUILD_STAMP), { recursive: true })
   writeFileSync(BUILD_STAMP, wanted)
 }
@@ -136,6 +138,7 @@ function compile() {
 function removeOrphans(/** @type {string[]} */ sources) {
   const kept = new Set(sources.map((path) => relative(at('src'), path).slice(0, -'.ts'.length)))
   for (const path of files(at('dist'), '')) {
+    if (path.startsWith(at('dist', 'bundle'))) continue
     if (!kept.has(relative(at('dist'), path).replace(/(\.d\.ts|\.js|\.js\.map)$/, ''))) rmSync(path)
   }
 }

@@ -3,6 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { IngotError } from '../base/error.ts'
+import { packageFile } from '../base/place.ts'
 import { type Model, load } from '../llm/model.ts'
 import type { ContenderInfo, Handlers, RunningContender, Settings } from './contender.ts'
 
@@ -72,6 +73,6 @@ function loadSettings({ device, threads, chunk }: Settings): Settings {
 }
 
 async function describe({ device }: Model): Promise<ContenderInfo> {
-  const manifest = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as { version?: unknown }
+  const manifest = JSON.parse(await readFile(packageFile('package.json'), 'utf8')) as { version?: unknown }
   return { name: INGOT_NAME, version: String(manifest.version), device: device.name, detail: device.detail, gpu: device.caps.lanes > 1 }
 }

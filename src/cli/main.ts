@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { Command, CommanderError } from 'commander'
 import { isIngotError, messageOf } from '../base/error.ts'
+import { packageFile } from '../base/place.ts'
 import { printable } from '../base/printable.ts'
 import { Failure } from './failure.ts'
 import { settleStdout, watchStdio } from './output/stdio.ts'
@@ -64,7 +65,7 @@ function oneLine(text: string): string {
 }
 
 async function version(): Promise<string> {
-  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
+  const text = await readFile(packageFile('package.json'), 'utf8')
   return String((JSON.parse(text) as { version?: unknown }).version)
 }
 

@@ -47,7 +47,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 export const BIN = join(ROOT, 'bin', 'ingot.js')
 
 /** Why there is no process to run, if so: `npm test` builds it. */
-export const notBuilt: string | undefined = existsSync(join(ROOT, 'dist', 'cli', 'main.js')) ? undefined : 'dist/ is not built'
+export const notBuilt: string | undefined = existsSync(join(ROOT, 'dist', 'bundle', 'main.js')) ? undefined : 'dist/ is not built'
 
 /** The real thing, as a shell runs it. */
 export function spawnIngot(...args: string[]): ChildProcessByStdio<Writable, Readable, Readable> {

@@ -9,7 +9,7 @@ import { finish, notBuilt, spawnIngot, useTinyFile } from './command-line.ts'
 
 const files = useTinyFile()
 
-/** Files that a run of the command line loads, as `device/open/open.js`, and packages as `koffi`. */
+/** Files that a run of the command line loads, as `device/open/open.js`, whatever bundle they are in, and packages as `koffi`. */
 async function loadedBy(...args: string[]): Promise<{ ours: string[]; packages: string[]; stderr: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'ingot-startup-'))
   vi.stubEnv('NODE_V8_COVERAGE', folder)
@@ -24,7 +24,9 @@ async function loadedBy(...args: string[]): Promise<{ ours: string[]; packages: 
   await rm(folder, { recursive: true })
   const urls = reports.flatMap(({ result }) => result.map(({ url }) => url))
   const pick = (pattern: RegExp): string[] => [...new Set(urls.flatMap((url) => pattern.exec(url)?.[1] ?? []))]
-  return { ours: pick(/\/dist\/(.*)$/), packages: pick(/\/node_modules\/(@[^/]+\/[^/]+|[^/]+)\//), stderr }
+  const bundles = await Promise.all(pick(/^(file:.*\/dist\/bundle\/.*)$/).map((url) => readFile(new URL(url), 'utf8')))
+  const ours = bundles.flatMap((text) => [...text.matchAll(/^\/\/#region dist\/(.*)$/gm)].map(([, path = '']) => path))
+  return { ours, packages: pick(/\/node_modules\/(@[^/]+\/[^/]+|[^/]+)\//), stderr }
 }
 
 describe.skipIf(notBuilt !== undefined)(`a start${notBuilt === undefined ? '' : `: ${notBuilt}`}`, () => {

@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const FOLDER = join(ROOT, 'examples')
 const MOST_LINES = 60
 const run = promisify(execFile)
-const missing = existsSync(join(ROOT, 'dist/index.js')) ? undefined : 'dist/ is not built'
+const missing = existsSync(join(ROOT, 'dist/bundle/index.js')) ? undefined : 'dist/ is not built'
 
 /** What each says in the end. */
 const PROMISES: Readonly<Record<string, (lines: readonly string[]) => void>> = {

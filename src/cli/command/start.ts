@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { messageOf } from '../../base/error.ts'
+import { packageFile } from '../../base/place.ts'
 import { type Diagnosis, diagnose } from '../../device/open/diagnose.ts'
 import { DEVICES } from '../../device/open/open.ts'
 import { lanesOf } from '../../ir/kernel.ts'
@@ -103,7 +104,7 @@ function draw(iterations: Uint32Array, say: (text: string) => void): Uint32Array
 
 /** The source as it was written; it lies beside the compiled code. */
 async function readDemo(): Promise<string> {
-  const text = await readFile(new URL('../../../src/cli/demo/kernel.ts', import.meta.url), 'utf8').catch(() => '')
+  const text = await readFile(packageFile('src/cli/demo/kernel.ts'), 'utf8').catch(() => '')
   const cut = text.indexOf('// show from here\n')
   return cut < 0 ? '(its source is not installed here)' : text.slice(cut).split('\n').slice(1).join('\n')
 }

@@ -1,6 +1,7 @@
 // What the environment says of the Metal device: which library, and a switch for every optimisation, so that each can be
 // ruled out on its own. Read once, when a device is opened. docs/metal.md lists them.
 
+import { packageFile } from '../../base/place.ts'
 import { readEnvironment } from '../core/platform.ts'
 
 export interface MetalSettings {
@@ -40,5 +41,5 @@ export function readSettings(variables: Readonly<Record<string, string | undefin
 function softwarePath(value: string | undefined): string | undefined {
   if (value === undefined || value === '' || value === '0') return undefined
   if (value !== '1') return value
-  return decodeURIComponent(new URL('../../../build/soft-metal/libsoft-metal.so', import.meta.url).pathname)
+  return decodeURIComponent(packageFile('build/soft-metal/libsoft-metal.so').pathname)
 }

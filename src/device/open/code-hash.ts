@@ -4,6 +4,7 @@
 // Files are walked and read one after the other: two hundred small ones take a few milliseconds, and as many promises ten times that.
 
 import { IngotError } from '../../base/error.ts'
+import { codeFolder, packageFile } from '../../base/place.ts'
 
 /** Everything that decides the text of a kernel. */
 const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
@@ -20,14 +21,19 @@ export function hashSources(root: URL): Promise<string> {
   return hashFolders(root, SOURCES)
 }
 
-/** Where the code that runs here lies. Throws where that is no place: a page may load code from memory. */
-const here = (): URL => new URL('../../', import.meta.url)
+/** What the functions below would give for the files that a bundle was made of (scripts/bundle.js); elsewhere there is no such thing. */
+declare const BUNDLED: { readonly sources: string; readonly devices: string } | undefined
 let runningSources: Promise<string> | undefined
 let runningCode: Promise<string> | undefined
 
 /** `hashSources` of the code that runs here. */
 export async function hashRunningSources(): Promise<string> {
-  return (runningSources ??= hashSources(here()))
+  return (runningSources ??= typeof BUNDLED === 'undefined' ? hashSources(codeFolder()) : Promise.resolve(BUNDLED.sources))
+}
+
+/** A hash of the devices below a folder like src/ or dist/. */
+export function hashDevices(root: URL): Promise<string> {
+  return hashFolders(root, DEVICES)
 }
 
 /**
@@ -40,8 +46,9 @@ export function hashRunningCode(): Promise<string> {
 
 async function hashAll(): Promise<string> {
   const { readFile } = await import('node:fs/promises')
-  const { version } = JSON.parse(await readFile(new URL('../package.json', here()), 'utf8')) as { version: string } // our own
-  return `${version}-${await hashRunningSources()}-${await hashFolders(here(), DEVICES)}`
+  const { version } = JSON.parse(await readFile(packageFile('package.json'), 'utf8')) as { version: string } // our own
+  const devices = typeof BUNDLED === 'undefined' ? await hashDevices(codeFolder()) : BUNDLED.devices
+  return `${version}-${await hashRunningSources()}-${devices}`
 }
 
 async function hashFolders(root: URL, folders: readonly string[]): Promise<string> {

@@ -4,6 +4,7 @@
 // Libraries lie, each with a manifest beside it, in a package for the platform (docs/native.md) or where set-up builds them.
 
 import { IngotError, messageOf } from '../../../base/error.ts'
+import { packageFile } from '../../../base/place.ts'
 import type { Program } from '../../device.ts'
 import { hashRunningSources } from '../../open/code-hash.ts'
 import { type Reason, makeReason } from '../../open/finding.ts'
@@ -128,7 +129,7 @@ async function folders(): Promise<string[]> {
     import('node:path'),
     import('node:url'),
   ])
-  const built = fileURLToPath(new URL('../../../../build/native', import.meta.url))
+  const built = fileURLToPath(packageFile('build/native'))
   try {
     return [dirname(createRequire(import.meta.url).resolve(`@ingot/cpu-${process.platform}-${process.arch}/package.json`)), built]
   } catch {

@@ -1,0 +1,12 @@
+// Where the code and its package lie, for what is read beside them: the native libraries, the version, the demo's source. This file is two
+// folders below the package, whether it is src/base/place.ts, dist/base/place.js or part of a file of dist/bundle/.
+
+/** The folder that holds base/, ir/ and the others: src/ or dist/. Throws where that is no place: a page may load code from memory. */
+export function codeFolder(): URL {
+  return new URL('../', import.meta.url)
+}
+
+/** A file of the package, by its path there: `package.json`. */
+export function packageFile(path: string): URL {
+  return new URL(`../../${path}`, import.meta.url)
+}
