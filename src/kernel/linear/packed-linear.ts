@@ -4,8 +4,8 @@
 import { item } from '../../base/list.ts'
 import type { Caps } from '../../base/caps.ts'
 import type { Width } from '../../base/dtype.ts'
-import { type Handles, type LaneScope, type Readable, type Writable, buffer, uniform } from '../../ir/author.ts'
-import type { Uniformity, Value, VectorOf } from '../../ir/value.ts'
+import { type Handles, type LaneScope, buffer, uniform } from '../../ir/author.ts'
+import type { Value, VectorOf } from '../../ir/value.ts'
 import { formatOf } from '../../quant/index.ts'
 import { PACKED_ROWS, type Packed, type PackedTile, packedBlock, packedGroupBytes, runOf } from '../../quant/packed/packed.ts'
 import type { GgmlType } from '../../quant/type.ts'
@@ -76,7 +76,6 @@ export const packedLinear = family<PackedLinearParams>({
           format: PACKED_FORMATS,
           width: [caps.width],
           columns: tileSizes(caps),
-          added: ['nothing', 'bias', 'residual'],
           streams: [...new Set([1, caps.streams ?? 1])],
         })
           .filter(({ streams, columns, format }) => streams === 1 || isStreamed(format, columns))
@@ -130,10 +129,18 @@ function work(caps: Caps, params: PackedLinearParams): Work {
   const packed = packedOf(format, k)
   if (packed === undefined) return { launches: [] }
   const streams = streamsFor(caps, params)
-  const kernel = rows({ format, width: caps.width, columns, added, streams })
-  const uniforms = { m, n, blocks: k / packed.block, groupWords: packedGroupBytes(packed, k) / 4 }
-  // One buffer under several element types: words of quants, bytes and halves of scales.
-  const binds = { floats: 'x', bytes: 'w', halves: 'w' }
+  const kernel = rows({ format, width: caps.width, columns, streams })
+  const addedStep = added === 'residual' ? m : 0
+  const uniforms = {
+    m,
+    n,
+    blocks: k / packed.block,
+    groupWords: packedGroupBytes(packed, k) / 4,
+    adds: added === 'nothing' ? 0 : 1,
+    addedStep,
+  }
+  // One buffer under several element types: words of quants, bytes and halves of scales. Where nothing is added, nothing is read.
+  const binds = { floats: 'x', bytes: 'w', halves: 'w', added: added === 'nothing' ? 'x' : added }
   return { launches: [{ kernel, uniforms, grid: [Math.ceil(m / PACKED_ROWS / streams), 1, 1], binds }] }
 }
 
@@ -142,34 +149,36 @@ interface RowTraits {
   readonly format: GgmlType
   readonly width: Width
   readonly columns: number
-  readonly added: Added
   readonly streams: number
 }
 
-const paramsOf = (added: Added) => ({
+const PARAMS = {
   x: buffer('u32', 'read'),
   floats: buffer('f32', 'read'),
   w: buffer('u32', 'read'),
   bytes: buffer('u8', 'read'),
   halves: buffer('f16', 'read'),
-  ...(added === 'bias' ? { bias: buffer('f32', 'read') } : {}),
-  ...(added === 'residual' ? { residual: buffer('f32', 'read') } : {}),
+  added: buffer('f32', 'read'),
   y: buffer('f32', 'write'),
   m: uniform('u32'),
   n: uniform('u32'),
   blocks: uniform('u32'),
   groupWords: uniform('u32'),
-})
+  /** whether anything is added: what it is does not make another kernel, of which there are many */
+  adds: uniform('u32'),
+  /** elements from what is added to a column to what is added to the next: none for a bias */
+  addedStep: uniform('u32'),
+}
 
 const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (traits, kernel) => {
-  const { format, width, columns, added, streams } = traits
+  const { format, width, columns, streams } = traits
   const { packed } = formatOf(format)
   if (packed === undefined) throw new TypeError(`${format} has no packed layout`)
   const { quantBytes, scaleBytes } = packedBlock(packed)
   const [quantWords, scaleWords] = [quantBytes / 4, scaleBytes / 4]
   const perStream = PACKED_ROWS / width
   const name = `packed_${format}${columns > 1 ? `_n${columns}` : ''}${streams > 1 ? `_s${streams}` : ''}`
-  return kernel(name, { params: paramsOf(added) }, (p, k) => {
+  return kernel(name, { params: PARAMS }, (p, k) => {
     const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
     // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
     const last = p.m.sub(1).div(PACKED_ROWS)
@@ -197,14 +206,14 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
       sums.forEach((all, group) =>
         all.forEach((sum, c) => {
           const column = tileId.mul(columns).add(c)
-          k.when(column.lt(p.n), (inside) => storeRows(inside, p, column.mul(p.m), first.add(group * width), sum.get(), width))
+          k.when(column.lt(p.n), (inside) => storeRows(inside, p, column, first.add(group * width), sum.get(), width))
         }),
       )
     })
   })
 })
 
-type Params = Handles<ReturnType<typeof paramsOf>>
+type Params = Handles<typeof PARAMS>
 
 /** How `multiply` sees the weights of a block; `quants` and `scales` are where they begin in each stream, in words. */
 function weightsOf(
@@ -277,35 +286,24 @@ function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b:
   else k.for({ name: 'b', to: count }, (b) => body(b))
 }
 
-interface Result {
-  readonly y: Writable<'f32'>
-  readonly bias?: Readable<'f32', Uniformity> | undefined
-  readonly residual?: Readable<'f32', Uniformity> | undefined
-  readonly m: Value<'u32'>
-}
-
 /** A vector of rows of one column; one by one where the matrix ends among them. */
-function storeRows(
-  k: LaneScope,
-  { y, bias, residual, m }: Result,
-  start: Value<'u32'>,
-  row: Value<'u32'>,
-  sum: VectorOf<'f32'>,
-  width: Width,
-): void {
-  const value = k.let('value', sum)
+function storeRows(k: LaneScope, p: Params, column: Value<'u32'>, row: Value<'u32'>, sum: VectorOf<'f32'>, width: Width): void {
+  const [value, adds] = [k.let('value', sum), k.let('adds', p.adds.ne(0))]
+  const [from, to] = [k.let('from', column.mul(p.addedStep).add(row)), k.let('to', column.mul(p.m).add(row))]
   k.when(
-    row.add(width).le(m),
-    () => {
-      const biased = bias === undefined ? value : value.add(bias.load(row, width))
-      y.store(start.add(row), residual === undefined ? biased : biased.add(residual.load(start.add(row), width)))
-    },
+    row.add(width).le(p.m),
+    (inside) =>
+      inside.when(
+        adds,
+        () => p.y.store(to, value.add(p.added.load(from, width))),
+        () => p.y.store(to, value),
+      ),
     (inside) => {
       for (let lane = 0; lane < width; lane++) {
-        inside.when(row.add(lane).lt(m), () => {
-          const one = value.lane(lane)
-          const biased = bias === undefined ? one : one.add(bias.at(row.add(lane)))
-          y.set(start.add(row).add(lane), residual === undefined ? biased : biased.add(residual.at(start.add(row).add(lane))))
+        inside.when(row.add(lane).lt(p.m), (here) => {
+          const one = here.var('one', value.lane(lane))
+          here.when(adds, () => one.set(one.get().add(p.added.at(from.add(lane)))))
+          p.y.set(to.add(lane), one.get())
         })
       }
     },
