@@ -13,7 +13,7 @@ import { buffer, kernel } from '../../src/ir/author.ts'
 const FORMS: readonly (readonly [string, Partial<Caps>])[] = [
   ['subgroups', {}],
   ['no subgroups', { subgroup: 0, tiles: false, f16: false }],
-  ['vectors', { lanes: 1, subgroup: 0, tiles: false, f16: false }],
+  ['vectors', { lanes: 1, subgroup: 0, tiles: false, f16: false, sharedBytes: 2 ** 20 }], // as CPUs have it
 ]
 
 /** x[i] = i over `bytes` of f32, written up to `end` */
