@@ -24,7 +24,7 @@ import {
   bytesOf,
 } from './node.ts'
 import { nameOfMap } from './op/map.ts'
-import { checkShape, fail, show } from './operand.ts'
+import { checkShape, checkTypeName, fail, show } from './operand.ts'
 import { enlist } from './scope-store.ts'
 import { sameShape } from './shape.ts'
 import { showValues } from './show.ts'
@@ -51,7 +51,10 @@ export class Tensor extends Methods implements Handle, Disposable {
     enlist(this)
   }
 
-  /** Numbers, nested lists of them, or a typed array, whose type is the tensor's unless `dtype` says otherwise. */
+  /**
+   * Numbers, nested lists of them, or a typed array. `dtype` is that of the array, but for doubles, which become f32; of lists it is f32,
+   * or bool if they hold nothing else.
+   */
   static from(values: NumberSource, options: FromOptions & MakeOptions = {}): Tensor {
     const { bytes, shape, dtype } = hostValues(values, options)
     checkShape('from', shape)
@@ -64,6 +67,7 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** The same number everywhere. */
   static full(shape: readonly number[], value: number, { dtype = 'f32', device }: MakeOptions = {}): Tensor {
     checkShape('full', shape)
+    checkTypeName('full', dtype)
     return Tensor.#make('map', [], { expr: constantOf(value, dtype), type: dtype }, device).expand(...shape)
   }
   static zeros(shape: readonly number[], options?: MakeOptions): Tensor {
@@ -219,6 +223,10 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
   override toString(): string {
     return `Tensor(${this.dtype}[${this.shape.join(', ')}])`
+  }
+  /** What `console.log` writes in Node: not the values, which may not be computed yet. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return this.toString()
   }
 
   /** Computes the values and leaves them on the device, for what is computed from them later. */

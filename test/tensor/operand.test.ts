@@ -24,7 +24,22 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
     'no number': () => leaf([Number.NaN]),
     'more elements than kernels count': () => leaf([65536, 65536]),
   },
-  reshape: { 'another size': () => x.reshape(63), 'a negative axis': () => x.reshape(-2, -32) },
+  from: {
+    'a type of another library': () => Tensor.from([1], { dtype: 'float32' as never }),
+    'an array that no type holds': () => Tensor.from(new BigUint64Array(2) as never),
+  },
+  full: {
+    'a type of another library': () => Tensor.zeros([2], { dtype: 'int64' as never }),
+    'a number for a shape': () => Tensor.zeros(2 as never),
+  },
+  to: { 'a type of another library': () => x.to('float32' as never) },
+  matmul: { 'a number': () => x.matmul(2 as never) },
+  reshape: {
+    'another size': () => x.reshape(63),
+    'a negative axis': () => x.reshape(-2, -32),
+    'what does not divide': () => x.reshape(3, -1),
+    'a list': () => x.reshape([32, 2] as never),
+  },
   iota: { 'no numbers': () => Tensor.iota([0]), 'half a number': () => Tensor.iota([1.5]), 'no such axis': () => Tensor.iota([3], 1) },
   permute: { 'an axis twice': () => x.permute(0, 0), 'too few axes': () => x.permute(0), 'no such axis': () => x.permute(0, 2) },
   expand: { 'an axis that is not 1': () => x.expand(3, 32), 'fewer axes': () => x.expand(32), 'no size': () => x.expand(2, Number.NaN) },

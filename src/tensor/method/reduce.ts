@@ -21,9 +21,11 @@ export abstract class ReduceMethods extends ShapeMethods {
     const axes = this.shape.flatMap((size, axis) => (axis < before || (shape[axis - before] === 1 && size !== 1) ? [axis] : []))
     return axes.length === 0 ? this : this.sum(axes, true).reshape(...shape)
   }
+  /** Of bools, how many hold. */
   sum(axes?: Axes, keep?: boolean): this {
-    return this.#reduce('sum', axes, keep)
+    return this.#counted().#reduce('sum', axes, keep)
   }
+  /** Of floats; `.to('f32')` makes them of others. */
   mean(axes?: Axes, keep?: boolean): this {
     return this.#reduce('mean', axes, keep)
   }
@@ -36,7 +38,11 @@ export abstract class ReduceMethods extends ShapeMethods {
     return this.#reduce('min', axes, keep)
   }
   prod(axes?: Axes, keep?: boolean): this {
-    return this.#reduce('prod', axes, keep)
+    return this.#counted().#reduce('prod', axes, keep)
+  }
+  /** Bools as numbers. */
+  #counted(): this {
+    return this.dtype === 'bool' ? this.to('i32') : this
   }
   /** The index of the largest element along an axis, the first of equal ones. */
   argmax(axis = -1, keep?: boolean): this {
