@@ -129,6 +129,34 @@ test('of trees of tensors, and of the arguments that are named', async () => {
   expect([await both[0].toArray(), await both[1].toArray()]).toEqual([[3, 4], [1, 2]]) // prettier-ignore
 })
 
+test('weights of linear layers and embeddings have the gradients of what these stand for', async () => {
+  await using device = open()
+  const of = (shape: number[], dtype: 'f32' | 'f16' = 'f32'): Tensor =>
+    Tensor.from(
+      Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => ((7 * i) % 5) - 2),
+      { shape, dtype, device },
+    )
+  const [x, b] = [of([2, 3, 4]), of([5])]
+  const ids = Tensor.from([[4, 0], [4, 1]], { dtype: 'u32', device }) // prettier-ignore
+  for (const dtype of ['f32', 'f16'] as const) {
+    const w = of([5, 4], dtype)
+    const all = (f: (x: Tensor, w: Tensor, b: Tensor) => Tensor): Promise<unknown[]> => {
+      const found = grad(
+        (...args: [Tensor, Tensor, Tensor]) =>
+          f(...args)
+            .square()
+            .sum(),
+        { argument: [0, 1, 2] },
+      )(x, w, b)
+      return Promise.all(found.map((each) => each.toArray()))
+    }
+    const plain = await all((x, w, b) => x.matmul(w.to('f32').transpose()).add(b))
+    expect(await all((x, w, b) => x.linear(w, b))).toEqual(plain)
+    const rows = (f: (w: Tensor) => Tensor): Promise<unknown> => grad((w: Tensor) => f(w).square().sum())(w).toArray()
+    expect(await rows((w) => w.embedding(ids))).toEqual(await rows((w) => w.to('f32').gather(ids)))
+  }
+})
+
 test('only what comes through the argument counts', async () => {
   await using device = open()
   const x = Tensor.from([2, 3], { device })
