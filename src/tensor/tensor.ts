@@ -70,9 +70,11 @@ export class Tensor extends Methods implements Handle, Disposable {
     checkTypeName('full', dtype)
     return Tensor.#make('map', [], { expr: constantOf(value, dtype), type: dtype }, device).expand(...shape)
   }
+  /** 0 everywhere. */
   static zeros(shape: readonly number[], options?: MakeOptions): Tensor {
     return Tensor.full(shape, 0, options)
   }
+  /** 1 everywhere. */
   static ones(shape: readonly number[], options?: MakeOptions): Tensor {
     return Tensor.full(shape, 1, options)
   }
