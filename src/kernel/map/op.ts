@@ -259,6 +259,12 @@ export const MAP_OPS = {
   sigmoid: one('1 / (1 + exp(-x))', sigmoidOf, sigmoid, d.sigmoid),
   silu: one('x * sigmoid(x)', (a) => a * sigmoidOf(a), silu, d.silu),
   softplus: one('log(1 + exp(x))', softplusOf, softplus, d.softplus),
+  logSigmoid: one(
+    'the logarithm of sigmoid(x), also far below 0',
+    (a) => -softplusOf(-a),
+    (a) => softplus(a.neg()).neg(),
+    d.logSigmoid,
+  ),
   softsign: one(
     'x / (1 + |x|)',
     (a) => a / (1 + Math.abs(a)),

@@ -64,6 +64,7 @@ export const slopes = {
     return [add(s, mul(y, sub(n(1), s)))]
   },
   softplus: ([x]) => [sigmoid(x)],
+  logSigmoid: ([x]) => [sigmoid(neg(x))],
   softsign: ([x], _, n) => [square(reciprocal(add(abs(x), n(1))))],
   gelu: ([x], _, n) => {
     const xx = mul(x, x)

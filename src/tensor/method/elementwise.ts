@@ -195,6 +195,9 @@ export abstract class ElementwiseMethods extends BaseMethods {
   softplus(beta = 1): this {
     return beta === 1 ? this.#map('softplus') : this.mul(beta).#map('softplus').div(beta)
   }
+  logSigmoid(): this {
+    return this.#map('logSigmoid')
+  }
   softsign(): this {
     return this.#map('softsign')
   }
