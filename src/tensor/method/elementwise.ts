@@ -129,6 +129,12 @@ export abstract class ElementwiseMethods extends BaseMethods {
   log(): this {
     return this.#map('log')
   }
+  expm1(): this {
+    return this.#map('expm1')
+  }
+  log1p(): this {
+    return this.#map('log1p')
+  }
   sin(): this {
     return this.#map('sin')
   }
