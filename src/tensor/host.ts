@@ -2,7 +2,7 @@
 
 import { type ElementType, encodeElements } from '../base/element.ts'
 import { sizeOf } from './node.ts'
-import { checkTypeName, fail } from './operand.ts'
+import { fail } from './operand.ts'
 
 type TypedArray =
   | Float32Array
@@ -53,7 +53,6 @@ function isTypedArray(values: unknown): values is TypedArray {
 
 /** The bytes of what a caller gave, which may change its own afterwards. */
 export function hostValues(values: NumberSource, { shape, dtype }: FromOptions): HostValues {
-  if (dtype !== undefined) checkTypeName('from', dtype)
   if (isTypedArray(values)) {
     const name = values[Symbol.toStringTag]
     const own = SAME[name]

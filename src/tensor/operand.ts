@@ -4,7 +4,7 @@
 import { IngotError } from '../base/error.ts'
 import { formatOf } from '../quant/index.ts'
 import type { GgmlType } from '../quant/type.ts'
-import { ELEMENT_TYPES, type ElementType, isElementType } from '../base/element.ts'
+import { type ElementType, isElementType } from '../base/element.ts'
 import { type TensorNode, type TensorType, sizeOf } from './node.ts'
 
 /** Kernels count elements in 32 bits. */
@@ -25,15 +25,8 @@ export function show(node: TensorNode): string {
 
 /** A shape that kernels can walk: whole sizes from 1, and not too many elements. */
 export function checkShape(op: string, shape: readonly number[]): void {
-  if (!Array.isArray(shape)) fail(op, 'the shape is no list', shape, 'sizes of axes')
-  const hint = shape.some(Array.isArray) ? `sizes are single arguments: ${op}(...sizes)` : undefined
-  if (!shape.every((size) => Number.isSafeInteger(size) && size > 0)) fail(op, 'bad shape', shape, 'whole numbers from 1', hint)
+  if (!shape.every((size) => Number.isSafeInteger(size) && size > 0)) fail(op, 'bad shape', shape, 'whole numbers from 1')
   if (sizeOf(shape) > MOST_ELEMENTS) fail(op, 'too many elements', shape, `at most ${MOST_ELEMENTS}`)
-}
-
-/** The name of a type, from a caller who may have another library's in mind. */
-export function checkTypeName(op: string, name: string): void {
-  if (typeof name !== 'string' || !isElementType(name)) fail(op, 'no such type', name, ELEMENT_TYPES.join(' '))
 }
 
 /** Elements that a kernel reads one after the other: computed, or a leaf that holds just these. */

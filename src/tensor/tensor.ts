@@ -24,7 +24,7 @@ import {
   bytesOf,
 } from './node.ts'
 import { nameOfMap } from './op/map.ts'
-import { checkShape, checkTypeName, fail, show } from './operand.ts'
+import { checkShape, fail, show } from './operand.ts'
 import { enlist } from './scope-store.ts'
 import { sameShape } from './shape.ts'
 import { showValues } from './show.ts'
@@ -67,7 +67,6 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** The same number everywhere. */
   static full(shape: readonly number[], value: number, { dtype = 'f32', device }: MakeOptions = {}): Tensor {
     checkShape('full', shape)
-    checkTypeName('full', dtype)
     return Tensor.#make('map', [], { expr: constantOf(value, dtype), type: dtype }, device).expand(...shape)
   }
   /** 0 everywhere. */

@@ -5,7 +5,6 @@ import type { ElementType } from '../../base/element.ts'
 import { registerOf } from '../../kernel/element.ts'
 import type { MapExpr } from '../../kernel/map/expr.ts'
 import { type MapOp, mapOp } from '../../kernel/map/op.ts'
-import { checkTypeName } from '../operand.ts'
 import { isFloatType, promote, promoteNumber } from '../promote.ts'
 import { BaseMethods } from './base.ts'
 
@@ -43,7 +42,6 @@ export abstract class ElementwiseMethods extends BaseMethods {
   /** The same values as another type. Floats become integers by cutting, and end at the limits of the type. */
   to(type: ElementType): this {
     if (type === this.dtype) return this
-    checkTypeName('to', type)
     const isWeight = this.dtype.includes('_') || this.dtype === 'mxfp4'
     if (isWeight) return this.apply('dequantize', [this], {}).to(type)
     this.elementType('to')

@@ -2,7 +2,6 @@
 
 import { fail } from '../operand.ts'
 import { promote } from '../promote.ts'
-import { BaseMethods } from './base.ts'
 import { GatherMethods } from './gather.ts'
 
 export abstract class ProductMethods extends GatherMethods {
@@ -11,7 +10,7 @@ export abstract class ProductMethods extends GatherMethods {
    * the right, and that axis is gone in the result.
    */
   matmul(other: this): this {
-    if (!(other instanceof BaseMethods)) fail('matmul', 'the other factor is no tensor', String(other), 'a tensor', 'mul takes numbers')
+    this.checkOperands('matmul', [other])
     if (this.rank === 0 || other.rank === 0) fail('matmul', 'factors have an axis at least', `${this.form} x ${other.form}`)
     if (this.rank === 1)
       return this.unsqueeze(0)

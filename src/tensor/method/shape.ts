@@ -17,7 +17,6 @@ export abstract class ShapeMethods extends ElementwiseMethods {
     const open = shape.indexOf(-1)
     if (open < 0) return this.apply('reshape', [this], { shape })
     const rest = shape.reduce((product, size, axis) => (axis === open ? product : product * size), 1)
-    if (this.size % rest !== 0) fail('reshape', 'the elements do not fall into these axes', this.shape, shape)
     return this.apply('reshape', [this], { shape: shape.with(open, this.size / rest) })
   }
   /** All axes from one to another (both included) as one. */
