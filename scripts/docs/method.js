@@ -35,7 +35,7 @@ function shortParameter(text) {
   const names = /^\{(.*?)\}: .*$/s.exec(text)
   if (names) {
     const list = splitTop(names[1] ?? '').map((each) => (/^(?:\.\.\.)?\w+/.exec(each) ?? [''])[0])
-    return `{ ${list.join(', ')} }${/= \{\}$/.test(text) ? '?' : ''}`
+    return `{ ${list.join(', ')} }${text.endsWith('= {}') ? '?' : ''}`
   }
   const [, name = text, optional = '', rest = ''] = /^((?:\.\.\.)?\w+)(\?)?(.*)$/s.exec(text) ?? []
   const value = / = ([^=>]+)$/.exec(rest)?.[1]

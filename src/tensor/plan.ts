@@ -4,8 +4,10 @@
 import { checkArgument, hasMethods, isObject } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
+import { operandsFirst } from './graph.ts'
 import { lowerGraph } from './lowering.ts'
 import { makeNode } from './make-node.ts'
+import type { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
 
 export interface PlanSpec {
@@ -32,13 +34,15 @@ export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)
   const { reads = [], effects = [] } = spec
   const roots = [...reads, ...effects].map(({ node }) => node)
+  const leaves = operandsFirst(roots).flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage] : []))
+  for (const storage of leaves) storage.upload(device)
   const { commands, slots, slotBytes, rangeOf } = await lowerGraph(device, roots, { reads: reads.length })
   try {
     const back = reads.map((_, root): Command => {
       const { bytes, ...from } = rangeOf(root)
       return { kind: 'read', from, bytes }
     })
-    return new RecordedPlan(device, device.record([...commands, ...back]), slots, slotBytes, commands.length)
+    return new RecordedPlan(device, device.record([...commands, ...back]), slots, slotBytes, commands.length, leaves)
   } catch (error) {
     for (const slot of slots) device.free(slot)
     throw error
@@ -50,12 +54,22 @@ class RecordedPlan implements Plan {
   readonly arenaBytes: number
   readonly #device: Device
   readonly #slots: readonly BufferHandle[]
+  /** whose memory the commands read: it stays as long as somebody holds the plan */
+  readonly leaves: readonly Storage[]
   #recording: Recording | undefined
 
-  constructor(device: Device, recording: Recording, slots: readonly BufferHandle[], slotBytes: number, dispatches: number) {
+  constructor(
+    device: Device,
+    recording: Recording,
+    slots: readonly BufferHandle[],
+    slotBytes: number,
+    dispatches: number,
+    leaves: readonly Storage[],
+  ) {
     this.#device = device
     this.#recording = recording
     this.#slots = slots
+    this.leaves = leaves
     this.arenaBytes = slotBytes
     this.dispatches = dispatches
   }
