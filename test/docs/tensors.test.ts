@@ -1,0 +1,62 @@
+// docs/tensors.md, as a reader uses it: its code runs and prints what it says, and its tables are those of the records.
+
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { ELEMENT_TYPES } from '../../src/base/element.ts'
+import { closeDevices, setDefaultDevice } from '../../src/tensor/default-device.ts'
+import { gradients } from '../../src/tensor/grad.ts'
+import { MAP_OPS } from '../../src/kernel/map/op.ts'
+import { OPERATIONS } from '../../src/tensor/op/index.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+import { blocksOf, promisedOutput, runBlock } from './block.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+/** What `npm run docs` is made of. */
+interface Marker {
+  between(text: string, name: string): string
+}
+interface Tables {
+  readonly METHOD_FILES: readonly string[]
+  operationTables(library: object, sources: readonly string[]): string
+}
+const scripts = async (): Promise<[Marker, Tables]> => {
+  const load = (name: string): Promise<unknown> => import(new URL(`../../scripts/docs/${name}.js`, import.meta.url).href)
+  return (await Promise.all([load('marker'), load('operation')])) as [Marker, Tables]
+}
+
+let folder = ''
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ingot-docs-'))
+  process.chdir(folder) // blocks write files
+  process.env['INGOT_DEVICE'] = 'cpu'
+})
+afterEach(async () => {
+  await closeDevices()
+  setDefaultDevice('auto')
+})
+afterAll(() => {
+  process.chdir(ROOT)
+  rmSync(folder, { recursive: true, force: true })
+})
+
+describe('docs/tensors.md', () => {
+  const blocks = blocksOf(read('docs/tensors.md'))
+
+  test('has code', () => {
+    expect(blocks.length).toBeGreaterThan(12)
+  })
+
+  test.each(blocks)('line $line runs and prints what it says', async (block) => {
+    expect(await runBlock(block, folder)).toEqual(promisedOutput(block.code))
+  })
+
+  test('has the tables of the records (npm run docs writes them)', async () => {
+    const [{ between }, { METHOD_FILES, operationTables }] = await scripts()
+    const library = { Tensor, gradients, operations: OPERATIONS, mapOps: MAP_OPS, types: ELEMENT_TYPES }
+    expect(between(read('docs/tensors.md'), 'operations')).toBe(operationTables(library, METHOD_FILES.map(read)))
+  })
+})
