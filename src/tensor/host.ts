@@ -15,6 +15,7 @@ type TypedArray =
   | Uint8Array
   | Uint8ClampedArray
   | BigInt64Array
+/** Values of a tensor as lists in lists, one level for each axis. */
 export type NestedNumbers = number | NestedNumbers[]
 /** What a tensor can be made of. */
 export type NumberSource = number | boolean | TypedArray | readonly NestedSource[]

@@ -10,6 +10,7 @@ import { makeNode } from './make-node.ts'
 import type { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
 
+/** What each run of a plan computes. */
 export interface PlanSpec {
   /** results that each run brings back to the caller, in this order */
   readonly reads?: readonly Tensor[]
@@ -22,13 +23,17 @@ export function assignment(leaf: Tensor, value: Tensor): Tensor {
   return new Tensor(makeNode('assign', [leaf.node, value.node], {}))
 }
 
+/** Commands that are recorded on a device. Dispose of it to give back the memory of its results. */
 export interface Plan extends Disposable {
+  /** kernels that a run starts, and copies */
   readonly dispatches: number
+  /** memory of results on the way */
   readonly arenaBytes: number
   /** Runs everything as one submission; gives the bytes of `reads`. */
   run(): Promise<Uint8Array[]>
 }
 
+/** Makes a plan: chooses and compiles the kernels for tensors, and records them. What changes from run to run lies in leaves. */
 export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)

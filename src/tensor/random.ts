@@ -9,6 +9,7 @@ import { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
 import { currentTrace } from './trace.ts'
 
+/** What random numbers depend on. */
 export interface RandomOptions {
   /** a number, or two u32 words in a tensor, which may differ from call to call of a compiled function */
   readonly seed?: number | Tensor
@@ -46,6 +47,7 @@ function make(kind: RandomAttrs['kind'], shape: readonly number[], { seed, devic
   return Tensor.of(makeNode('random', given ? [given.node] : [], { kind, shape, key }), given?.device ?? device)
 }
 
+/** Tensors of random numbers. */
 export const random = {
   /** From `low` to below `high`, evenly. */
   uniform(shape: readonly number[], { low = 0, high = 1, ...options }: RandomOptions & { low?: number; high?: number } = {}): Tensor {

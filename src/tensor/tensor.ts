@@ -38,6 +38,7 @@ export interface MakeOptions {
   readonly device?: DeviceChoice
 }
 
+/** An array of numbers that is computed when somebody asks for it, on any device. `Tensor.from` and its kin make one. */
 export class Tensor extends Methods implements Handle, Disposable {
   #node: TensorNode
   #device: DeviceChoice | undefined

@@ -1,7 +1,7 @@
 // The code of a page, as a reader copies it, and what it says that it prints.
 
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { format } from 'node:util'
 import { vi } from 'vitest'
 
@@ -10,6 +10,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const ENTRIES: Readonly<Record<string, string>> = { ingot: 'src/index.ts', 'ingot/kernel': 'src/kernel.ts' }
 
 export interface Block {
+  readonly file: string
   /** the line of the page that it begins on */
   readonly line: number
   readonly code: string
@@ -17,10 +18,11 @@ export interface Block {
 
 /** Every block of TypeScript in a page. */
 export function blocksOf(page: string): Block[] {
-  return [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(({ index, 1: code = '' }) => ({
-    line: page.slice(0, index).split('\n').length + 1,
-    code,
-  }))
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(({ index, 1: code = '' }) => {
+    const line = text.slice(0, index).split('\n').length + 1
+    return { file: `${basename(page, '.md')}-${line}.ts`, line, code }
+  })
 }
 
 /** What its comments promise: beside a `console.log`, or in the lines below it. */
@@ -35,14 +37,14 @@ export function promisedOutput(code: string): string[] {
 }
 
 /** Runs a block as a module in a folder; gives the lines that it prints. */
-export async function runBlock({ line, code }: Block, folder: string): Promise<string[]> {
-  const file = join(folder, `line-${line}.ts`)
+export async function runBlock({ file, code }: Block, folder: string): Promise<string[]> {
+  const path = join(folder, file)
   const here = code.replaceAll(/ from '(ingot[^']*)'/g, (_, name: string) => ` from ${JSON.stringify(join(ROOT, ENTRIES[name] ?? name))}`)
-  writeFileSync(file, here)
+  writeFileSync(path, here)
   const printed: string[] = []
   const log = vi.spyOn(console, 'log').mockImplementation((...values) => void printed.push(...format(...values).split('\n')))
   try {
-    await import(/* @vite-ignore */ file)
+    await import(/* @vite-ignore */ path)
   } finally {
     log.mockRestore()
   }

@@ -1,8 +1,11 @@
-// docs/tensors.md, as a reader uses it: its code runs and prints what it says, and its tables are those of the records.
+// docs/tensors.md and README's block of tensors, as a reader uses them: the code has no wrong types, runs and prints what it says, and the
+// tables are those of the records.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ELEMENT_TYPES } from '../../src/base/element.ts'
 import { closeDevices, setDefaultDevice } from '../../src/tensor/default-device.ts'
@@ -43,14 +46,38 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-describe('docs/tensors.md', () => {
-  const blocks = blocksOf(read('docs/tensors.md'))
+const guide = blocksOf('docs/tensors.md')
+const [, second] = blocksOf('README.md')
 
+test('the second block of README is a gradient, and prints what it says', async () => {
+  expect(second?.code).toMatch(/grad\(/i)
+  expect(await runBlock(second!, folder)).toEqual(promisedOutput(second!.code))
+})
+
+test('the code of both has no wrong types', async ({ skip }) => {
+  if (!existsSync(join(ROOT, 'dist/index.d.ts'))) return skip('dist/ is not built')
+  const types = join(folder, 'types')
+  mkdirSync(types)
+  for (const { file, code } of [...guide, second!]) writeFileSync(join(types, file), code)
+  const compilerOptions = {
+    module: 'esnext',
+    moduleResolution: 'bundler',
+    paths: { ingot: [join(ROOT, 'dist/index.d.ts')] },
+    typeRoots: [join(ROOT, 'node_modules/@types')],
+    types: ['node'],
+    noUnusedLocals: false,
+  }
+  writeFileSync(join(types, 'tsconfig.json'), JSON.stringify({ extends: join(ROOT, 'tsconfig.json'), compilerOptions, include: ['*.ts'] }))
+  const tsc = promisify(execFile)(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', types])
+  expect(await tsc.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout)).toBe('') // prettier-ignore
+})
+
+describe('docs/tensors.md', () => {
   test('has code', () => {
-    expect(blocks.length).toBeGreaterThan(12)
+    expect(guide.length).toBeGreaterThan(12)
   })
 
-  test.each(blocks)('line $line runs and prints what it says', async (block) => {
+  test.each(guide)('line $line runs and prints what it says', async (block) => {
     expect(await runBlock(block, folder)).toEqual(promisedOutput(block.code))
   })
 

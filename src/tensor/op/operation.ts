@@ -1,6 +1,6 @@
 // What an operation is: one record that says everything about it. `about` is for people; `infer` checks the operands and gives shape and
-// type; `define` says what it means in simpler operations, for those that have a kernel of their own only to be fast; `gradient` is its part
-// in differentiation, for which its definition serves where it has none; `lower` gives the kernel work.
+// type; `define` says what it means in simpler operations, for those that have a kernel of their own only to be fast; `gradient` is its
+// part in differentiation, for which its definition serves where it has none; `lower` gives the kernel work.
 //
 // Invariant: `infer` refuses operands that do not fit each other in shape or type (operand.ts). Kernels rely on it: they see no ends.
 
