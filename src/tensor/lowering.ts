@@ -8,7 +8,6 @@ import { type Work, boundBuffers } from '../kernel/family.ts'
 import { replaceNodes } from './graph.ts'
 import { type OpName, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { define, hasKernels, inputNames, lower } from './op/index.ts'
-import { show } from './operand.ts'
 import { type Order, isAlias, orderNodes } from './order.ts'
 import {
   type Blank,
@@ -81,13 +80,6 @@ export async function lowerGraph(
 
 async function makeRecipe(device: Device, graph: Numbered, options: Required<LowerOptions>): Promise<Recipe> {
   const { replaced } = knownOf(device)
-  const double = device.caps.f64 ? undefined : graph.nodes.find(({ dtype }) => dtype === 'f64')
-  if (double !== undefined)
-    throw new IngotError('unsupported', `the ${device.name} device has no f64`, {
-      op: double.op,
-      got: show(double),
-      hint: `.to('f32') first, or a device whose caps.f64 is true`,
-    })
   for (;;) {
     try {
       return await tryRecipe(device, graph, options, new Set(replaced))
