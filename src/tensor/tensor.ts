@@ -266,7 +266,7 @@ export class Tensor extends Methods implements Handle, Disposable {
     this.#device ??= storage.device
   }
 
-  /** Gives its memory back now; what was computed from it stays. */
+  /** Gives its memory back now. What has been computed from it stays; what has not cannot be any more. */
   [Symbol.dispose](): void {
     if (this.#isWanted && this.#node.op === 'leaf') this.#node.attrs.storage.dispose()
     this.#isWanted = false
