@@ -1,4 +1,4 @@
-// docs/tensors.md and README's block of tensors, as a reader uses them: the code has no wrong types, runs and prints what it says, and the
+// docs/tensors.md and README, as a reader uses them: the code has no wrong types, runs and prints what it says, and the
 // tables are those of the records.
 
 import { execFile } from 'node:child_process'
@@ -47,22 +47,25 @@ afterAll(() => {
 })
 
 const guide = blocksOf('docs/tensors.md')
-const [, second] = blocksOf('README.md')
+const [, ...readme] = blocksOf('README.md') // the first talks to a model
 
-test('the second block of README is a gradient, and prints what it says', async () => {
-  expect(second?.code).toMatch(/grad\(/i)
-  expect(await runBlock(second!, folder)).toEqual(promisedOutput(second!.code))
+test('the second block of README is a gradient', () => {
+  expect(readme[0]?.code).toMatch(/grad\(/i)
+})
+
+test.each(readme)('line $line of README runs and prints what it says', async (block) => {
+  expect(await runBlock(block, folder)).toEqual(promisedOutput(block.code))
 })
 
 test('the code of both has no wrong types', async ({ skip }) => {
   if (!existsSync(join(ROOT, 'dist/index.d.ts'))) return skip('dist/ is not built')
   const types = join(folder, 'types')
   mkdirSync(types)
-  for (const { file, code } of [...guide, second!]) writeFileSync(join(types, file), code)
+  for (const { file, code } of [...guide, ...readme]) writeFileSync(join(types, file), code)
   const compilerOptions = {
     module: 'esnext',
     moduleResolution: 'bundler',
-    paths: { ingot: [join(ROOT, 'dist/index.d.ts')] },
+    paths: { ingot: [join(ROOT, 'dist/index.d.ts')], 'ingot/kernel': [join(ROOT, 'dist/kernel.d.ts')] },
     typeRoots: [join(ROOT, 'node_modules/@types')],
     types: ['node'],
     noUnusedLocals: false,

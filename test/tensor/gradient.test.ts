@@ -153,6 +153,7 @@ test('weights of linear layers and embeddings have the gradients of what these s
     const plain = await all((x, w, b) => x.matmul(w.to('f32').transpose()).add(b))
     expect(await all((x, w, b) => x.linear(w, b))).toEqual(plain)
     const rows = (f: (w: Tensor) => Tensor): Promise<unknown> => grad((w: Tensor) => f(w).square().sum())(w).toArray()
+    expect(await rows((w) => w.embedding(ids.to('i32')))).toEqual(await rows((w) => w.embedding(ids)))
     expect(await rows((w) => w.embedding(ids))).toEqual(await rows((w) => w.to('f32').gather(ids)))
   }
 })
