@@ -50,7 +50,8 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
     gradient: ({ src: [x, w, b], cotangent, wants }) => {
       const rows = cotangent.reshape(-1, last(cotangent.shape))
       const dw = wants(1) ? rows.transpose().matmul(x.reshape(-1, last(x.shape))) : undefined
-      return [wants(0) ? cotangent.matmul(w.to('f32')) : undefined, dw?.to(floatType(w.dtype)), b && cotangent.sumTo(b.shape)]
+      const dx = wants(0) ? cotangent.matmul(w.to(floatType(x.dtype))) : undefined
+      return [dx, dw?.to(floatType(w.dtype)), b && cotangent.sumTo(b.shape).to(floatType(b.dtype))]
     },
     lower: ({ src: [x, w, b] }, caps) =>
       linear.work(caps, { format: weightFormat(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias: b !== undefined }),
