@@ -14,18 +14,25 @@ const points = Tensor.stack([across, up], 1).add(random.normal([COUNT, 2], { see
 const labels = isLower.to('f32')
 await Promise.all([points.realize(), labels.realize()])
 
+// Three layers, with relu between them.
 const layer = (inputs, outputs, seed) => ({
   w: random.normal([inputs, outputs], { seed, deviation: Math.sqrt(2 / inputs) }),
   b: Tensor.zeros([outputs]),
 })
 const network = [layer(2, 32, 3), layer(32, 32, 4), layer(32, 1, 5)]
-const forward = (layers, x) => layers.reduce((h, { w, b }, i) => (i === 0 ? h : h.relu()).matmul(w).add(b), x).squeeze(-1)
-/** log(1 + exp(z)) - y z: how badly logits z predict y */
+/** Points [n, 2] to logits [n]: above 0 for the lower moon. */
+const forward = ([first, second, third], x) => {
+  const inner = x.matmul(first.w).add(first.b).relu() // [n, 32]
+  const outer = inner.matmul(second.w).add(second.b).relu()
+  return outer.matmul(third.w).add(third.b).squeeze(-1)
+}
+/** How badly logits z predict labels y: log(1 + exp(z)) - y z. */
 const lossOf = (layers) => {
   const logits = forward(layers, points)
   return logits.softplus().sub(labels.mul(logits)).mean()
 }
 
+// One step of gradient descent: a single submission, which changes all weights in place.
 const train = compile(() => {
   const [loss, gradients] = valueAndGrad(lossOf)(network)
   network.forEach((each, i) => {

@@ -1,5 +1,6 @@
 // The public face of Ingot: load a model and talk to it, or compute with tensors on a device.
 
+export type { ElementType } from './base/element.ts'
 export { type ErrorCode, IngotError, isIngotError } from './base/error.ts'
 export type { Device, Stats } from './device/device.ts'
 export { type OpenDeviceOptions, type Opened, listDevices, open } from './device/open/open.ts'
@@ -27,7 +28,8 @@ export { type GradOptions, checkpoint, grad, gradients, valueAndGrad } from './t
 export { type Plan, type PlanSpec, assignment, buildPlan } from './tensor/plan.ts'
 export { type RandomOptions, dropout, random } from './tensor/random.ts'
 export { scope } from './tensor/scope.ts'
-export { Tensor } from './tensor/tensor.ts'
+export type { NestedNumbers, NumberSource } from './tensor/host.ts'
+export { type MakeOptions, Tensor } from './tensor/tensor.ts'
 export { type Gguf, openGguf, readTensor } from './weights/gguf/gguf.ts'
 export type { Safetensor } from './weights/safetensors/header.ts'
 export { type Safetensors, openSafetensors } from './weights/safetensors/safetensors.ts'

@@ -24,6 +24,7 @@ export const ELEMENT_BYTES = {
   i64: 8,
 } as const satisfies Record<string, number>
 
+/** What the elements of a tensor are. */
 export type ElementType = keyof typeof ELEMENT_BYTES
 export const ELEMENT_TYPES = Object.keys(ELEMENT_BYTES) as readonly ElementType[]
 

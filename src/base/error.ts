@@ -4,6 +4,7 @@
 
 import { printable } from './printable.ts'
 
+/** What went wrong, for programs. */
 export type ErrorCode =
   | 'bad-argument' // the caller passed something of the wrong kind, shape or range
   | 'bad-kernel' // a kernel breaks a rule of the kernel language

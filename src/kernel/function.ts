@@ -119,17 +119,31 @@ export function sigmoid(x: Float): Float {
 /** x * sigmoid(x) */
 export const silu = (x: Float): Float => gate(x, x)
 
-/** log(1 + x): what rounding takes from 1 + x is put back. */
-function log1p(x: Float): Float {
+// Near 0 the next functions are series: what rounding takes from a sum can be put back by another one (and is, of doubles), but compilers
+// for GPUs take it that the two cancel.
+const ATANH = [1, 1 / 3, 1 / 5, 1 / 7] as const // to 2e-8 where the square is below 1 / 49
+const EXPM1 = [1, 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040, 1 / 40320] as const // to 2e-8 below 1/2
+
+/** log(1 + x), also where 1 + x is 1 */
+export function log1p(x: Float): Float {
   const sum = x.add(1)
-  return sum.eq(1).select(x, x.mul(sum.log()).div(sum.sub(1)))
+  if (isDouble(x)) return sum.eq(1).select(x, sum.eq(Infinity).select(x, x.mul(sum.log()).div(sum.sub(1))))
+  const s = x.div(x.add(2)) // log(1 + x) = 2 atanh(s)
+  return x
+    .abs()
+    .lt(0.25)
+    .select(s.mul(2).mul(polynomial(s.mul(s), ATANH)), sum.log())
 }
 
-/** exp(x) - 1, for x below 1: what rounding takes from the difference is put back. */
+/** exp(x) - 1, also where exp(x) is 1 */
 export function expm1(x: Float): Float {
   const e = x.exp()
-  const log = e.log()
-  return e.eq(1).select(x, e.lt(1e-5).select(e.sub(1), e.sub(1).mul(x).div(log)))
+  if (!isDouble(x))
+    return x
+      .abs()
+      .lt(0.5)
+      .select(x.mul(polynomial(x, EXPM1)), e.sub(1))
+  return e.eq(1).select(x, x.abs().gt(1).select(e.sub(1), e.sub(1).mul(x).div(e.log())))
 }
 
 /** log(1 + exp(x)) */

@@ -2,7 +2,7 @@
 // them, and makes a plan of what it did. A call then brings the arguments, runs the plan as one submission, and gives the results.
 //
 // What f reads beside its arguments is read where it lies: a tensor that it assigns to, a weight or a counter, is changed in place by every
-// call. What f computes without tensors happens while it is traced, and never again.
+// call. What f computes without tensors happens while it is traced, and never again; random numbers without a seed are drawn by every call.
 
 import { type Command, type Device } from '../device/device.ts'
 import { type DeviceChoice, resolveDevice } from './default-device.ts'
@@ -12,6 +12,7 @@ import { countMade, makeNode } from './make-node.ts'
 import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { fail } from './operand.ts'
 import { type Plan, buildPlan } from './plan.ts'
+import { nextKey } from './random.ts'
 import { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
 import { traced } from './trace.ts'
@@ -32,6 +33,8 @@ interface Entry {
   readonly device: Device
   readonly plan: Plan
   readonly inputs: readonly Leaf[]
+  /** keys of random numbers */
+  readonly keys: readonly Leaf[]
   /** what the function gave, but for its tensors, and where each of those is after a run */
   readonly result: unknown
   readonly outputs: readonly { readonly leaf?: Leaf; readonly node: TensorNode }[]
@@ -60,9 +63,8 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
   }
   return Object.assign(compiled, {
     [Symbol.dispose]: () => {
-      const all = [...entries.values()]
-      entries.clear()
-      for (const entry of all) entry.then(release, () => {})
+      // After the calls under way. A device that was closed meanwhile has given back everything.
+      last = last.then(() => releaseAll(entries)).catch(() => {})
     },
   })
 }
@@ -77,6 +79,10 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
     return leaf
   })
   const { result, trace: done } = traced(() => f(...own))
+  if (result instanceof Promise) {
+    result.catch(() => {}) // it waits for values that there are not
+    return fail('compile', 'the function is asynchronous', 'a promise', 'tensors', 'wait for values outside of it')
+  }
   const { tensors: results } = flatten(result)
   // Values are the nodes that tensors have now; the tensors get back what they were.
   const values = results.map(({ node }) => node)
@@ -86,14 +92,15 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   const inputs = stand.map(({ node }) => node).filter((node): node is TensorNode & Leaf => node.op === 'leaf')
   const device = await resolveDevice(choiceOf([...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
   await realizeOlder([...values, ...assigned.flatMap(({ old, value }) => [old, value])], before, device)
-  for (const leaf of inputs) giveMemory(leaf, device)
+  const { keys } = done
+  for (const leaf of [...inputs, ...keys]) giveMemory(leaf, device)
   const outputs = values.map((node) => (bytesOf(node) <= SMALL ? { node } : { node, leaf: giveMemory(leafLike(node), device) }))
   const effects = [
     ...outputs.flatMap(({ node, leaf }) => (leaf ? [makeNode('assign', [leaf, node], {})] : [])),
     ...assigned.map(({ old, value }) => makeNode('assign', [old, value], {})),
   ]
   const captured = operandsFirst([...values, ...effects]).flatMap((node) =>
-    node.op === 'leaf' && !inputs.includes(node) && !outputs.some(({ leaf }) => leaf === node) ? [node] : [],
+    node.op === 'leaf' && !inputs.includes(node) && !keys.includes(node) && !outputs.some(({ leaf }) => leaf === node) ? [node] : [],
   )
   for (const leaf of captured) leaf.attrs.storage.upload(device)
   const plan = await buildPlan(device, {
@@ -101,7 +108,7 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
     effects: effects.map((node) => new Tensor(node)),
   })
   const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
-  return { device, plan, inputs, result, outputs, captured: holders }
+  return { device, plan, inputs, keys, result, outputs, captured: holders }
 }
 
 function choiceOf(tensors: readonly Tensor[]): DeviceChoice | undefined {
@@ -137,10 +144,11 @@ function sizeOf(leaf: Leaf): number {
   return Math.max(4, Math.ceil(bytesOf(leaf) / 4) * 4)
 }
 
-async function run({ device, plan, inputs, result, outputs, captured }: Entry, args: readonly Tensor[]): Promise<unknown> {
+async function run({ device, plan, inputs, keys, result, outputs, captured }: Entry, args: readonly Tensor[]): Promise<unknown> {
   const moves: Command[] = []
   for (const [i, leaf] of inputs.entries()) await bring(device, args[i], leaf, moves)
   for (const { leaf, tensor } of captured) await follow(device, tensor?.deref(), leaf, moves)
+  for (const leaf of keys) device.write(leaf.attrs.storage.at('plain').buffer, 0, new Uint8Array(Uint32Array.from(nextKey()).buffer))
   // Nothing may come between these: each sees what the one before it did.
   const brought = moves.length === 0 ? undefined : device.submit(moves)
   brought?.catch(() => {}) // the run says the same
@@ -192,7 +200,14 @@ function padded(bytes: Uint8Array, size: number): Uint8Array {
   return whole
 }
 
-function release({ device, plan, inputs, outputs }: Entry): void {
+async function releaseAll(entries: Map<string, Promise<Entry>>): Promise<void> {
+  const all = [...entries.values()]
+  entries.clear()
+  for (const entry of await Promise.all(all)) release(entry)
+}
+
+function release({ device, plan, inputs, keys, outputs }: Entry): void {
   plan[Symbol.dispose]()
-  for (const leaf of [...inputs, ...outputs.flatMap((output) => output.leaf ?? [])]) device.free(leaf.attrs.storage.at('plain').buffer)
+  for (const leaf of [...inputs, ...keys, ...outputs.flatMap((output) => output.leaf ?? [])])
+    device.free(leaf.attrs.storage.at('plain').buffer)
 }

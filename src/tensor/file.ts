@@ -18,18 +18,22 @@ import { MOST_ELEMENTS } from './operand.ts'
 import { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
 
+/** How a file is written. */
 export interface SaveTensorOptions {
   /** an existing file may be replaced (default false) */
   readonly force?: boolean
 }
+/** What is written, and how. */
 export interface SaveSafetensorsOptions extends SaveTensorOptions {
   /** texts to keep beside the tensors */
   readonly metadata?: Readonly<Record<string, string>>
 }
+/** Where what is loaded shall lie. */
 export interface LoadTensorOptions {
   /** default: wherever what it is computed with lies, or the default device */
   readonly device?: DeviceChoice
 }
+/** What is loaded, and where it shall lie. */
 export interface LoadSafetensorsOptions extends LoadTensorOptions {
   /** which tensors to load (default: all) */
   readonly names?: readonly string[]

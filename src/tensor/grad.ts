@@ -7,10 +7,18 @@ import { fail } from './operand.ts'
 import { Tensor } from './tensor.ts'
 import { flatten, mapTree } from './tree.ts'
 
-export interface GradOptions {
+/** Arguments by number: one, or a list of them. */
+export type Chosen = number | readonly number[]
+
+/** What `grad` is told. */
+export interface GradOptions<C extends Chosen = Chosen> {
   /** the argument, or arguments, that the gradient is for (default: the first) */
-  readonly argument?: number | readonly number[]
+  readonly argument?: C
 }
+/** Gradients have the form of the arguments they are for: of a list of arguments, a list. */
+export type GradientOf<A extends readonly unknown[], C extends Chosen> = C extends number
+  ? A[C]
+  : { -readonly [I in keyof C]: C[I] extends number ? A[C[I]] : never }
 
 /** How a tensor changes with others: for each the gradient of the sum of `y`'s elements times `cotangent`'s, by default of `y` itself. */
 export function gradients(y: Tensor, tensors: readonly Tensor[], cotangent?: Tensor): Tensor[] {
@@ -23,26 +31,20 @@ export function gradients(y: Tensor, tensors: readonly Tensor[], cotangent?: Ten
 }
 
 /** A function that gives the gradient of `f`, which gives a tensor of one element. */
-export function grad<A extends readonly unknown[]>(f: (...args: A) => Tensor, options?: { argument?: 0 }): (...args: A) => A[0]
-export function grad<A extends readonly unknown[]>(f: (...args: A) => Tensor, options: GradOptions): (...args: A) => unknown
-export function grad<A extends readonly unknown[]>(f: (...args: A) => Tensor, options: GradOptions = {}): (...args: A) => unknown {
+export function grad<A extends readonly unknown[], const C extends Chosen = 0>(
+  f: (...args: A) => Tensor,
+  options?: GradOptions<C>,
+): (...args: A) => GradientOf<A, C> {
   const both = valueAndGrad(f, options)
   return (...args) => both(...args)[1]
 }
 
 /** A function that gives the value of `f` and its gradient, computed together. */
-export function valueAndGrad<A extends readonly unknown[]>(
+export function valueAndGrad<A extends readonly unknown[], const C extends Chosen = 0>(
   f: (...args: A) => Tensor,
-  options?: { argument?: 0 },
-): (...args: A) => [value: Tensor, gradient: A[0]]
-export function valueAndGrad<A extends readonly unknown[]>(
-  f: (...args: A) => Tensor,
-  options: GradOptions,
-): (...args: A) => [value: Tensor, gradient: unknown]
-export function valueAndGrad<A extends readonly unknown[]>(
-  f: (...args: A) => Tensor,
-  { argument = 0 }: GradOptions = {},
-): (...args: A) => [value: Tensor, gradient: unknown] {
+  options: GradOptions<C> = {},
+): (...args: A) => [value: Tensor, gradient: GradientOf<A, C>] {
+  const argument: Chosen = options.argument ?? 0
   if (typeof f !== 'function') fail('grad', 'no function', String(f), 'a function of tensors')
   const chosen = typeof argument === 'number' ? [argument] : argument
   return (...args) => {
@@ -56,7 +58,8 @@ export function valueAndGrad<A extends readonly unknown[]>(
     const found = gradients(value, flatten(sources).tensors)
     let next = 0
     const trees = sources.map((source) => mapTree(source, () => found[next++]))
-    return [value, typeof argument === 'number' ? trees[0] : trees]
+    const form = typeof argument === 'number' ? trees[0] : trees
+    return [value, form as GradientOf<A, C>] // as `argument` says
   }
 }
 

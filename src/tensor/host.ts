@@ -4,7 +4,18 @@ import { type ElementType, encodeElements } from '../base/element.ts'
 import { sizeOf } from './node.ts'
 import { fail } from './operand.ts'
 
-type TypedArray = Float32Array | Float64Array | Int32Array | Uint32Array | Int8Array | Uint8Array | BigInt64Array
+type TypedArray =
+  | Float32Array
+  | Float64Array
+  | Int32Array
+  | Uint32Array
+  | Int16Array
+  | Uint16Array
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | BigInt64Array
+/** Values of a tensor as lists in lists, one level for each axis. */
 export type NestedNumbers = number | NestedNumbers[]
 /** What a tensor can be made of. */
 export type NumberSource = number | boolean | TypedArray | readonly NestedSource[]
@@ -22,15 +33,20 @@ export interface HostValues {
   readonly dtype: ElementType
 }
 
-/** The type that holds the elements of a typed array as they are. */
-function typeOf(values: TypedArray): ElementType {
-  if (values instanceof Float32Array) return 'f32'
-  if (values instanceof Float64Array) return 'f64'
-  if (values instanceof Int32Array) return 'i32'
-  if (values instanceof Uint32Array) return 'u32'
-  if (values instanceof Int8Array) return 'i8'
-  return values instanceof BigInt64Array ? 'i64' : 'u8'
+/** The types that hold the elements of typed arrays as they are, by the names of these. */
+const SAME: Readonly<Record<string, ElementType>> = {
+  Float32Array: 'f32',
+  Float64Array: 'f64',
+  Float16Array: 'f16',
+  Int32Array: 'i32',
+  Uint32Array: 'u32',
+  Int8Array: 'i8',
+  Uint8Array: 'u8',
+  Uint8ClampedArray: 'u8',
+  BigInt64Array: 'i64',
 }
+/** Those of arrays whose elements no type holds just so: doubles are made for few devices, and there are no integers of 16 bits. */
+const WIDER: Readonly<Record<string, ElementType>> = { Float64Array: 'f32', Int16Array: 'i32', Uint16Array: 'i32' }
 
 function isTypedArray(values: unknown): values is TypedArray {
   return ArrayBuffer.isView(values) && !(values instanceof DataView) && 'length' in values
@@ -39,12 +55,12 @@ function isTypedArray(values: unknown): values is TypedArray {
 /** The bytes of what a caller gave, which may change its own afterwards. */
 export function hostValues(values: NumberSource, { shape, dtype }: FromOptions): HostValues {
   if (isTypedArray(values)) {
-    const own = typeOf(values)
-    const type = dtype ?? (own === 'f64' ? 'f32' : own)
-    const isSame = type === own || (type === 'bool' && own === 'u8')
-    const bytes = isSame
-      ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength).slice()
-      : encodeElements(type, numbersOf(values))
+    const name = values[Symbol.toStringTag]
+    const own = SAME[name]
+    const type =
+      dtype ?? WIDER[name] ?? own ?? fail('from', 'no tensor holds the elements of this array', name, Object.keys(SAME).join(' '))
+    const bytes =
+      type === own ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength).slice() : encodeElements(type, numbersOf(values))
     return { bytes, shape: checkSize(shape ?? [values.length], values.length), dtype: type }
   }
   const flat: (number | boolean)[] = []
@@ -55,7 +71,7 @@ export function hostValues(values: NumberSource, { shape, dtype }: FromOptions):
 }
 
 function numbersOf(values: TypedArray): ArrayLike<number> {
-  return values instanceof BigInt64Array ? Array.from(values, Number) : values
+  return Array.from<number | bigint, number>(values, Number)
 }
 
 function checkSize(shape: readonly number[], count: number): readonly number[] {

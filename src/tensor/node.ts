@@ -108,21 +108,15 @@ export interface PackedLinearAttrs {
 }
 type Nothing = Readonly<Record<string, never>>
 
-/** Operands and attributes of every operation. */
+/** Operands and attributes of every operation; its record says what it is about. */
 export interface Operations {
-  /** bytes that lie in a buffer and outlive the plan: weights, caches, inputs */
   leaf: { operands: []; attrs: LeafAttrs }
-  /** the same elements in another shape */
   reshape: { operands: [x: TensorNode]; attrs: { readonly shape: readonly number[] } }
-  /** axis i is axis `axes[i]` of the operand */
   permute: { operands: [x: TensorNode]; attrs: { readonly axes: readonly number[] } }
-  /** repeated along axes of size 1, and along new ones in front */
   expand: { operands: [x: TensorNode]; attrs: { readonly shape: readonly number[] } }
   slice: { operands: [x: TensorNode]; attrs: SliceAttrs }
-  /** a tensor of one number, with the operand in part of it: what `slice` with the same starts and steps would take out */
   place: { operands: [x: TensorNode]; attrs: PlaceAttrs }
   concat: { operands: TensorNode[]; attrs: { readonly axis: number } }
-  /** the index of every element along an axis, as u32 */
   iota: { operands: []; attrs: { readonly shape: readonly number[]; readonly axis: number } }
   map: { operands: TensorNode[]; attrs: MapAttrs }
   reduce: { operands: [x: TensorNode, ...more: TensorNode[]]; attrs: ReduceAttrs }
@@ -134,7 +128,6 @@ export interface Operations {
     operands: [x: TensorNode, ids: TensorNode, values: TensorNode]
     attrs: { readonly axis: number; readonly kind: 'set' | 'add'; readonly ids: 'rows' | 'along' }
   }
-  /** the indices that sort the last axis */
   argsort: { operands: [x: TensorNode]; attrs: { readonly descending: boolean } }
   unfold: { operands: [x: TensorNode]; attrs: WindowAttrs & { readonly value: number } }
   fold: { operands: [x: TensorNode]; attrs: WindowAttrs & { readonly in: readonly number[] } }
@@ -143,7 +136,6 @@ export interface Operations {
     operands: [x: TensorNode]
     attrs: WindowAttrs & { readonly kind: 'max' | 'average' | 'l2' | 'argmax'; readonly includePad: boolean }
   }
-  /** numbers from a counter and a key, which is an operand or an attribute */
   random: { operands: TensorNode[]; attrs: RandomAttrs }
   norm: { operands: [x: TensorNode, ...scales: TensorNode[]]; attrs: NormAttrs }
   softmax: { operands: [x: TensorNode]; attrs: { readonly log: boolean } }
@@ -158,15 +150,11 @@ export interface Operations {
   }
   topk: { operands: [x: TensorNode]; attrs: { readonly k: number } }
   draw: { operands: [candidates: TensorNode, rule: TensorNode, positions: TensorNode]; attrs: Nothing }
-  /** the same value, whose changes count for nothing */
   stopGradient: { operands: [x: TensorNode]; attrs: Nothing }
-  /** the first operand, which differentiation computes again from the others instead of keeping what lies between */
   checkpoint: { operands: [result: TensorNode, ...inputs: TensorNode[]]; attrs: Nothing }
-  /** the target's memory with the value in it; what else reads the target sees what was there before */
   assign: { operands: [target: TensorNode, value: TensorNode]; attrs: Nothing }
 
   // made by rewrites only
-  /** a value in memory of its own */
   copy: { operands: [x: TensorNode]; attrs: Nothing }
   quantize8: { operands: TensorNode[]; attrs: Quantize8Attrs }
   packedLinear: { operands: [x: TensorNode, weight: TensorNode, ...added: TensorNode[]]; attrs: PackedLinearAttrs }

@@ -4,10 +4,13 @@
 import { checkArgument, hasMethods, isObject } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
+import { operandsFirst } from './graph.ts'
 import { lowerGraph } from './lowering.ts'
 import { makeNode } from './make-node.ts'
+import type { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
 
+/** What each run of a plan computes. */
 export interface PlanSpec {
   /** results that each run brings back to the caller, in this order */
   readonly reads?: readonly Tensor[]
@@ -20,25 +23,31 @@ export function assignment(leaf: Tensor, value: Tensor): Tensor {
   return new Tensor(makeNode('assign', [leaf.node, value.node], {}))
 }
 
+/** Commands that are recorded on a device. Dispose of it to give back the memory of its results. */
 export interface Plan extends Disposable {
+  /** kernels that a run starts, and copies */
   readonly dispatches: number
+  /** memory of results on the way */
   readonly arenaBytes: number
   /** Runs everything as one submission; gives the bytes of `reads`. */
   run(): Promise<Uint8Array[]>
 }
 
+/** Makes a plan: chooses and compiles the kernels for tensors, and records them. What changes from run to run lies in leaves. */
 export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)
   const { reads = [], effects = [] } = spec
   const roots = [...reads, ...effects].map(({ node }) => node)
+  const leaves = operandsFirst(roots).flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage] : []))
+  for (const storage of leaves) storage.upload(device)
   const { commands, slots, slotBytes, rangeOf } = await lowerGraph(device, roots, { reads: reads.length })
   try {
     const back = reads.map((_, root): Command => {
       const { bytes, ...from } = rangeOf(root)
       return { kind: 'read', from, bytes }
     })
-    return new RecordedPlan(device, device.record([...commands, ...back]), slots, slotBytes, commands.length)
+    return new RecordedPlan(device, device.record([...commands, ...back]), slots, slotBytes, commands.length, leaves)
   } catch (error) {
     for (const slot of slots) device.free(slot)
     throw error
@@ -50,12 +59,22 @@ class RecordedPlan implements Plan {
   readonly arenaBytes: number
   readonly #device: Device
   readonly #slots: readonly BufferHandle[]
+  /** whose memory the commands read: it stays as long as somebody holds the plan */
+  readonly leaves: readonly Storage[]
   #recording: Recording | undefined
 
-  constructor(device: Device, recording: Recording, slots: readonly BufferHandle[], slotBytes: number, dispatches: number) {
+  constructor(
+    device: Device,
+    recording: Recording,
+    slots: readonly BufferHandle[],
+    slotBytes: number,
+    dispatches: number,
+    leaves: readonly Storage[],
+  ) {
     this.#device = device
     this.#recording = recording
     this.#slots = slots
+    this.leaves = leaves
     this.arenaBytes = slotBytes
     this.dispatches = dispatches
   }

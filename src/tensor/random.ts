@@ -1,12 +1,15 @@
 // Random tensors. A seed is all there is to them: the same one gives the same numbers on every device. Without one, each call has a seed
-// of its own, drawn when the program starts.
+// of its own, drawn when the program starts; in a function that is compiled, each call of that function.
 
 import { IngotError } from '../base/error.ts'
 import type { DeviceChoice } from './default-device.ts'
 import { makeNode } from './make-node.ts'
-import type { RandomAttrs } from './node.ts'
+import type { NodeOf, RandomAttrs } from './node.ts'
+import { Storage } from './storage.ts'
 import { Tensor } from './tensor.ts'
+import { currentTrace } from './trace.ts'
 
+/** What random numbers depend on. */
 export interface RandomOptions {
   /** a number, or two u32 words in a tensor, which may differ from call to call of a compiled function */
   readonly seed?: number | Tensor
@@ -17,19 +20,34 @@ export interface RandomOptions {
 const [start = 0] = crypto.getRandomValues(new Uint32Array(1))
 let calls = 0
 
+/** The key of a call without a seed. */
+export function nextKey(): RandomAttrs['key'] {
+  return [start, calls++]
+}
+
+/** A key that every run of what is being compiled brings; undefined: nothing is. */
+function tracedKey(device: DeviceChoice | undefined): Tensor | undefined {
+  const trace = currentTrace()
+  if (trace === undefined) return undefined
+  const leaf: NodeOf<'leaf'> = { op: 'leaf', shape: [2], dtype: 'u32', src: [], attrs: { storage: new Storage(), layout: 'plain' } }
+  trace.keys.push(leaf)
+  return new Tensor(leaf, device)
+}
+
 function keyOf(seed: number | undefined): RandomAttrs['key'] {
-  if (seed === undefined) return [start, calls++]
+  if (seed === undefined) return nextKey()
   if (!Number.isSafeInteger(seed) || seed < 0)
     throw new IngotError('bad-argument', 'no such seed', { op: 'random', got: seed, wanted: 'a whole number from 0 on' })
   return [seed >>> 0, Math.floor(seed / 2 ** 32) >>> 0]
 }
 
 function make(kind: RandomAttrs['kind'], shape: readonly number[], { seed, device }: RandomOptions): Tensor {
-  const given = seed instanceof Tensor ? seed : undefined
+  const given = seed instanceof Tensor ? seed : seed === undefined ? tracedKey(device) : undefined
   const key = keyOf(typeof seed === 'number' ? seed : given ? 0 : undefined)
   return Tensor.of(makeNode('random', given ? [given.node] : [], { kind, shape, key }), given?.device ?? device)
 }
 
+/** Tensors of random numbers. */
 export const random = {
   /** From `low` to below `high`, evenly. */
   uniform(shape: readonly number[], { low = 0, high = 1, ...options }: RandomOptions & { low?: number; high?: number } = {}): Tensor {

@@ -38,6 +38,7 @@ export interface MakeOptions {
   readonly device?: DeviceChoice
 }
 
+/** An array of numbers that is computed when somebody asks for it, on any device. `Tensor.from` and its kin make one. */
 export class Tensor extends Methods implements Handle, Disposable {
   #node: TensorNode
   #device: DeviceChoice | undefined
@@ -51,7 +52,10 @@ export class Tensor extends Methods implements Handle, Disposable {
     enlist(this)
   }
 
-  /** Numbers, nested lists of them, or a typed array, whose type is the tensor's unless `dtype` says otherwise. */
+  /**
+   * Numbers, nested lists of them, or a typed array. `dtype` is that of the array, but for doubles, which become f32; of lists it is f32,
+   * or bool if they hold nothing else.
+   */
   static from(values: NumberSource, options: FromOptions & MakeOptions = {}): Tensor {
     const { bytes, shape, dtype } = hostValues(values, options)
     checkShape('from', shape)
@@ -66,9 +70,11 @@ export class Tensor extends Methods implements Handle, Disposable {
     checkShape('full', shape)
     return Tensor.#make('map', [], { expr: constantOf(value, dtype), type: dtype }, device).expand(...shape)
   }
+  /** 0 everywhere. */
   static zeros(shape: readonly number[], options?: MakeOptions): Tensor {
     return Tensor.full(shape, 0, options)
   }
+  /** 1 everywhere. */
   static ones(shape: readonly number[], options?: MakeOptions): Tensor {
     return Tensor.full(shape, 1, options)
   }
@@ -220,6 +226,10 @@ export class Tensor extends Methods implements Handle, Disposable {
   override toString(): string {
     return `Tensor(${this.dtype}[${this.shape.join(', ')}])`
   }
+  /** What `console.log` writes in Node: not the values, which may not be computed yet. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return this.toString()
+  }
 
   /** Computes the values and leaves them on the device, for what is computed from them later. */
   async realize(): Promise<this> {
@@ -256,7 +266,7 @@ export class Tensor extends Methods implements Handle, Disposable {
     this.#device ??= storage.device
   }
 
-  /** Gives its memory back now; what was computed from it stays. */
+  /** Gives its memory back now. What has been computed from it stays; what has not cannot be any more. */
   [Symbol.dispose](): void {
     if (this.#isWanted && this.#node.op === 'leaf') this.#node.attrs.storage.dispose()
     this.#isWanted = false

@@ -112,6 +112,17 @@ describe('special functions', () => {
     else expect([...valuesOf(op, Float32Array.of(Infinity, -Infinity))].map((y) => y.toFixed(5))).toEqual(['1.57080', '-1.57080'])
   })
 
+  it.each([
+    ['log1p', Math.log1p],
+    ['expm1', Math.expm1],
+  ] as const)('%s keeps its digits near 0', (op, exact) => {
+    const sizes = Array.from({ length: 400 }, (_, i) => 10 ** (-12 + i * 0.03)) // to 0.94
+    const points = Float32Array.from(sizes.flatMap((size) => [size, -size]))
+    const worst = valuesOf(op, points).reduce((so, y, i) => Math.max(so, Math.abs(y / exact(points[i]!) - 1)), 0)
+    expect(worst).toBeLessThan(4e-7)
+    expect([...valuesOf(op, Float32Array.of(0, -1, Infinity))]).toEqual([0, -1, Infinity].map((x) => Math.fround(exact(x))))
+  })
+
   it('erfOf is erf', () => {
     // to 15 digits, from tables
     for (const [x, y] of [
@@ -143,6 +154,14 @@ describe('special functions', () => {
       expect(Array.from(valuesOf('gelu', large, caps), (y) => y + 0)).toEqual([0, 0, 0, 100, 1e4, Math.fround(1e30)])
       expect(Array.from(valuesOf('geluErf', large, caps), (y) => y + 0)).toEqual([0, 0, 0, 100, 1e4, Math.fround(1e30)])
       expect(Array.from(valuesOf('sigmoid', large, caps))).toEqual([0, 0, expect.closeTo(0, 30), 1, 1, 1])
+      expect(Array.from(valuesOf('logSigmoid', large, caps), (y) => 0 - y)).toEqual([
+        Math.fround(1e30),
+        1e4,
+        100,
+        expect.closeTo(0, 30),
+        0,
+        0,
+      ])
       expect(Array.from(valuesOf('softplus', large, caps))).toEqual([0, 0, expect.closeTo(0, 30), 100, 1e4, Math.fround(1e30)])
     }
   })

@@ -13,6 +13,7 @@ const RANGES: Partial<Record<MapOp, readonly (readonly [number, number])[]>> = {
   sqrt: [[0.1, 4]],
   rsqrt: [[0.1, 4]],
   log: [[0.1, 4]],
+  log1p: [[-0.9, 4]],
   asin: [[-0.9, 0.9]],
   acos: [[-0.9, 0.9]],
   tan: [[-1.2, 1.2]],

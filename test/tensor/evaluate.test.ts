@@ -1,5 +1,6 @@
 // Values on demand: what is one submission, what is computed once, and whose memory comes back when.
 
+import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
@@ -36,6 +37,15 @@ test('values come from lists, typed arrays and numbers, and go back', async () =
       .to('f32')
       .data(),
   ).toEqual(Float32Array.of(5, -3))
+  expect(await of(new Int16Array([5, -3])).data()).toEqual(Int32Array.of(5, -3))
+  expect(await of(new Uint16Array([65_535])).data()).toEqual(Int32Array.of(65_535))
+  expect(
+    await of(new Uint8Array([0, 7]), { dtype: 'bool' })
+      .sum()
+      .item(),
+  ).toBe(1)
+  expect(of(new Float64Array(2)).dtype).toBe('f32') // few devices have doubles
+  expect(inspect(of([[1, 2]]))).toBe('Tensor(f32[1, 2])')
   const given = Float32Array.of(1, 2)
   const copy = of(given)
   given[0] = 9

@@ -123,10 +123,39 @@ test('of trees of tensors, and of the arguments that are named', async () => {
   const f = (p: { w: Tensor; more: Tensor[] }, x: Tensor): Tensor => p.w.mul(x).add(p.more[0]!).sum()
   const [value, g] = valueAndGrad(f)({ w: of(1, 2), more: [of(3, 4)] }, of(5, 6))
   expect([await value.item(), await g.w.toArray(), await g.more[0]!.toArray()]).toEqual([24, [5, 6], [1, 1]])
-  const second = grad(f, { argument: 1 })({ w: of(1, 2), more: [of(3, 4)] }, of(5, 6)) as Tensor
+  const second = grad(f, { argument: 1 })({ w: of(1, 2), more: [of(3, 4)] }, of(5, 6))
   expect(await second.toArray()).toEqual([1, 2])
-  const both = grad((a: Tensor, b: Tensor) => a.mul(b).sum(), { argument: [0, 1] })(of(1, 2), of(3, 4)) as Tensor[]
-  expect([await both[0]!.toArray(), await both[1]!.toArray()]).toEqual([[3, 4], [1, 2]]) // prettier-ignore
+  const both = grad((a: Tensor, b: Tensor) => a.mul(b).sum(), { argument: [0, 1] })(of(1, 2), of(3, 4))
+  expect([await both[0].toArray(), await both[1].toArray()]).toEqual([[3, 4], [1, 2]]) // prettier-ignore
+})
+
+test('weights of linear layers and embeddings have the gradients of what these stand for', async () => {
+  await using device = open()
+  const of = (shape: number[], dtype: 'f32' | 'f16' = 'f32'): Tensor =>
+    Tensor.from(
+      Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => ((7 * i) % 5) - 2),
+      { shape, dtype, device },
+    )
+  const [x, b] = [of([2, 3, 4]), of([5])]
+  const ids = Tensor.from([[4, 0], [4, 1]], { dtype: 'u32', device }) // prettier-ignore
+  for (const dtype of ['f32', 'f16'] as const) {
+    const w = of([5, 4], dtype)
+    const all = (f: (x: Tensor, w: Tensor, b: Tensor) => Tensor): Promise<unknown[]> => {
+      const found = grad(
+        (...args: [Tensor, Tensor, Tensor]) =>
+          f(...args)
+            .square()
+            .sum(),
+        { argument: [0, 1, 2] },
+      )(x, w, b)
+      return Promise.all(found.map((each) => each.toArray()))
+    }
+    const plain = await all((x, w, b) => x.matmul(w.to('f32').transpose()).add(b))
+    expect(await all((x, w, b) => x.linear(w, b))).toEqual(plain)
+    const rows = (f: (w: Tensor) => Tensor): Promise<unknown> => grad((w: Tensor) => f(w).square().sum())(w).toArray()
+    expect(await rows((w) => w.embedding(ids.to('i32')))).toEqual(await rows((w) => w.embedding(ids)))
+    expect(await rows((w) => w.embedding(ids))).toEqual(await rows((w) => w.to('f32').gather(ids)))
+  }
 })
 
 test('only what comes through the argument counts', async () => {

@@ -24,6 +24,7 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
     'no number': () => leaf([Number.NaN]),
     'more elements than kernels count': () => leaf([65536, 65536]),
   },
+  from: { 'an array that no type holds': () => Tensor.from(new BigUint64Array(2) as never) },
   reshape: { 'another size': () => x.reshape(63), 'a negative axis': () => x.reshape(-2, -32) },
   iota: { 'no numbers': () => Tensor.iota([0]), 'half a number': () => Tensor.iota([1.5]), 'no such axis': () => Tensor.iota([3], 1) },
   permute: { 'an axis twice': () => x.permute(0, 0), 'too few axes': () => x.permute(0), 'no such axis': () => x.permute(0, 2) },

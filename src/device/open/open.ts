@@ -49,6 +49,7 @@ export interface Attempt {
   readonly reason: string
 }
 
+/** A device that works, and why it was chosen. */
 export interface Opened {
   readonly device: Device
   /** why this one */
@@ -59,6 +60,7 @@ export interface Opened {
   readonly verdict: Verdict | undefined
 }
 
+/** What `open` is told. */
 export interface OpenDeviceOptions extends OpenOptions {
   /** gets a line for every device that is not used, also where that is as it should be; default: nobody */
   readonly log?: (line: string) => void

@@ -32,6 +32,7 @@ const SCALED: Partial<Record<MapOp, MapExpr>> = {
   reciprocal: of('add', of('abs', x), number(0.1)),
   log: of('add', of('abs', x), number(0.1)),
   exp: of('mul', x, number(5)),
+  log1p: of('mul', x, number(0.9)),
   sin: of('mul', x, number(1000)),
   cos: of('mul', x, number(1000)),
   tanh: of('mul', x, number(20)),

@@ -39,6 +39,8 @@ export const slopes = {
   reciprocal: (_, y) => [neg(mul(y, y))],
   exp: (_, y) => [y],
   log: ([x]) => [reciprocal(x)],
+  expm1: ([x]) => [exp(x)],
+  log1p: ([x], _, n) => [reciprocal(add(x, n(1)))],
   sin: ([x]) => [cos(x)],
   cos: ([x]) => [neg(sin(x))],
   tan: (_, y, n) => [add(mul(y, y), n(1))],
@@ -64,6 +66,7 @@ export const slopes = {
     return [add(s, mul(y, sub(n(1), s)))]
   },
   softplus: ([x]) => [sigmoid(x)],
+  logSigmoid: ([x]) => [sigmoid(neg(x))],
   softsign: ([x], _, n) => [square(reciprocal(add(abs(x), n(1))))],
   gelu: ([x], _, n) => {
     const xx = mul(x, x)

@@ -106,7 +106,6 @@ export abstract class ElementwiseMethods extends BaseMethods {
   abs(): this {
     return this.#map('abs')
   }
-  /** -1, 0 or 1 */
   sign(): this {
     return this.#map('sign')
   }
@@ -127,6 +126,12 @@ export abstract class ElementwiseMethods extends BaseMethods {
   }
   log(): this {
     return this.#map('log')
+  }
+  expm1(): this {
+    return this.#map('expm1')
+  }
+  log1p(): this {
+    return this.#map('log1p')
   }
   sin(): this {
     return this.#map('sin')
@@ -184,11 +189,9 @@ export abstract class ElementwiseMethods extends BaseMethods {
   hardSigmoid(alpha = 0.2, beta = 0.5): this {
     return this.#map('hardSigmoid', alpha, beta)
   }
-  /** x * sigmoid(x) */
   silu(): this {
     return this.#map('silu')
   }
-  /** silu without an exponential: x * clamp(x / 6 + 1/2, 0, 1) */
   hardSwish(): this {
     return this.#map('hardSwish')
   }
@@ -196,7 +199,9 @@ export abstract class ElementwiseMethods extends BaseMethods {
   softplus(beta = 1): this {
     return beta === 1 ? this.#map('softplus') : this.mul(beta).#map('softplus').div(beta)
   }
-  /** x / (1 + |x|) */
+  logSigmoid(): this {
+    return this.#map('logSigmoid')
+  }
   softsign(): this {
     return this.#map('softsign')
   }

@@ -92,6 +92,7 @@ export abstract class GatherMethods extends ReduceMethods {
     const turned = this.transpose(at, -1)
     return turned.apply('argsort', [turned], { descending }).transpose(at, -1)
   }
+  /** The elements of an axis in order; equal ones keep theirs, and NaN comes last. */
   sort(axis = -1, options: { descending?: boolean } = {}): this {
     return this.gatherElements(this.argsort(axis, options), axis)
   }

@@ -42,7 +42,7 @@ export abstract class ProductMethods extends GatherMethods {
   }
   /** The rows of this table, in any format, that `ids` name. */
   embedding(ids: this): this {
-    return this.apply('embedding', [this, ids], {})
+    return this.apply('embedding', [this, ids.dtype === 'i32' || ids.dtype === 'i64' ? ids.to('u32') : ids], {})
   }
 
   /**

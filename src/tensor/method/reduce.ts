@@ -21,9 +21,11 @@ export abstract class ReduceMethods extends ShapeMethods {
     const axes = this.shape.flatMap((size, axis) => (axis < before || (shape[axis - before] === 1 && size !== 1) ? [axis] : []))
     return axes.length === 0 ? this : this.sum(axes, true).reshape(...shape)
   }
+  /** The sum of all elements; of bools, how many hold. */
   sum(axes?: Axes, keep?: boolean): this {
-    return this.#reduce('sum', axes, keep)
+    return this.#counted().#reduce('sum', axes, keep)
   }
+  /** The mean of all elements; of integers, after `.to('f32')`. */
   mean(axes?: Axes, keep?: boolean): this {
     return this.#reduce('mean', axes, keep)
   }
@@ -35,13 +37,19 @@ export abstract class ReduceMethods extends ShapeMethods {
   min(axes?: Axes, keep?: boolean): this {
     return this.#reduce('min', axes, keep)
   }
+  /** The product of all elements. */
   prod(axes?: Axes, keep?: boolean): this {
-    return this.#reduce('prod', axes, keep)
+    return this.#counted().#reduce('prod', axes, keep)
+  }
+  /** Bools as numbers. */
+  #counted(): this {
+    return this.dtype === 'bool' ? this.to('i32') : this
   }
   /** The index of the largest element along an axis, the first of equal ones. */
   argmax(axis = -1, keep?: boolean): this {
     return this.#reduce('argmax', axis, keep)
   }
+  /** The index of the smallest element along an axis, the first of equal ones. */
   argmin(axis = -1, keep?: boolean): this {
     return this.#reduce('argmin', axis, keep)
   }
@@ -67,6 +75,7 @@ export abstract class ReduceMethods extends ShapeMethods {
     const sum = this.sub(this.mean(axes, true)).square().sum(axes, keep)
     return sum.div(count - correction)
   }
+  /** The root of the variance. */
   std(axes?: Axes, options?: { keep?: boolean; correction?: number }): this {
     return this.variance(axes, options).sqrt()
   }

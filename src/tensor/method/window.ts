@@ -49,6 +49,7 @@ export abstract class WindowMethods extends ProductMethods {
   fold(sizes: readonly number[], windows: WindowAttrs): this {
     return this.apply('fold', [this], { ...windows, in: sizes })
   }
+  /** One number of each window of the last axes, or where the largest is among all. */
   pool(kind: 'max' | 'average' | 'l2' | 'argmax', windows: WindowAttrs, includePad = false): this {
     return this.apply('pool', [this], { ...windows, kind, includePad })
   }

@@ -27,8 +27,8 @@ function cacheType(op: string, name: string, { dtype, ...node }: TensorNode): Ca
 }
 
 export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: Operation<O> } = {
-  /** x [n, heads * dim], positions [n], frequencies [dims / 2] */
   rope: {
+    about: 'x [n, heads * dim] turned by positions [n] times frequencies [dims / 2]',
     infer: ([x, positions, freqs], { heads, dims, magnitude }) => {
       checkType('rope', 'x', x, 'f32')
       const dim = headSize('rope', x, heads)
@@ -47,8 +47,8 @@ export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: O
     inputs: () => ['x', 'positions', 'freqs'],
   },
 
-  /** cache [heads, capacity, dim] with x [n, heads * dim] written at positions [n] */
   cacheWrite: {
+    about: 'cache [heads, capacity, dim] with x [n, heads * dim] written at positions [n]',
     infer: ([cache, x, positions], { heads }) => {
       checkType('cacheWrite', 'x', x, 'f32')
       cacheType('cacheWrite', 'the cache', cache)
@@ -69,8 +69,8 @@ export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: O
     inPlace: () => 0,
   },
 
-  /** q [n, heads * dim], keys and values [kvHeads, capacity, dim], positions [n]: each row sees the keys up to its position */
   attention: {
+    about: 'q [n, heads * dim], keys and values [kvHeads, capacity, dim], positions [n]: each row sees the keys up to its position',
     infer: ([q, keys, values, positions], { heads, scale, window, softcap }) => {
       checkType('attention', 'q', q, 'f32')
       cacheType('attention', 'the keys', keys)

@@ -23,8 +23,8 @@ function indexType(op: string, { dtype }: TensorNode): IndexType {
 }
 
 export const GATHERS: { readonly [O in 'gather' | 'gatherElements' | 'scatter']: Operation<O> } = {
-  /** whole slices of an axis: x [.., axis, ..], ids of any shape, which takes the place of the axis */
   gather: {
+    about: 'whole slices of an axis: x [.., axis, ..], ids of any shape, which takes the place of the axis',
     infer: ([x, ids], { axis }) => {
       const dtype = checkElements('gather', 'x', x)
       checkWhole('gather', 'the axis', axis, 0, x.shape.length - 1)
@@ -45,8 +45,8 @@ export const GATHERS: { readonly [O in 'gather' | 'gatherElements' | 'scatter']:
     inputs: () => ['x', 'ids'],
   },
 
-  /** one element for each index: ids and the result have the shape of x but for the axis */
   gatherElements: {
+    about: 'one element for each index: ids and the result have the shape of x but for the axis',
     infer: ([x, ids], { axis }) => {
       const dtype = checkElements('gatherElements', 'x', x)
       checkWhole('gatherElements', 'the axis', axis, 0, x.shape.length - 1)
@@ -65,8 +65,8 @@ export const GATHERS: { readonly [O in 'gather' | 'gatherElements' | 'scatter']:
     inputs: () => ['x', 'ids'],
   },
 
-  /** x with values written, or added, where ids say: slices of an axis by `ids [count]`, or one element for each index */
   scatter: {
+    about: 'x with values written, or added, where ids say: slices of an axis by `ids [count]`, or one element for each index',
     infer: ([x, ids, values], { axis, ids: form }) => {
       const dtype = checkElements('scatter', 'x', x)
       checkWhole('scatter', 'the axis', axis, 0, x.shape.length - 1)

@@ -9,7 +9,7 @@ import { quantize8, quantize8Inputs } from '../../kernel/linear/quantize8.ts'
 import { gather } from '../../kernel/move/gather.ts'
 import { formatOf } from '../../quant/index.ts'
 import type { GgmlType } from '../../quant/type.ts'
-import { type TensorNode, sizeOf } from '../node.ts'
+import { type ElementType, type TensorNode, type TensorType, sizeOf } from '../node.ts'
 import { checkAxes, checkMatrix, checkSize, checkType, fail, show } from '../operand.ts'
 import { last } from '../shape.ts'
 import type { Operation } from './operation.ts'
@@ -18,6 +18,9 @@ const rowsOf = (shape: readonly number[]): number => sizeOf(shape) / last(shape)
 /** `checkMatrix` has seen it. */
 const weightFormat = ({ dtype }: TensorNode): GgmlType => dtype as GgmlType
 
+/** Only of floats the gradient is asked for. */
+const floatType = (dtype: TensorType): ElementType => dtype as ElementType
+
 /** A bias [m] of a weight [m, k]. */
 function checkBias(op: string, bias: TensorNode, weight: TensorNode): void {
   checkType(op, 'the bias', bias, 'f32')
@@ -25,8 +28,8 @@ function checkBias(op: string, bias: TensorNode, weight: TensorNode): void {
 }
 
 export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'quantize8' | 'packedLinear']: Operation<O> } = {
-  /** x [n, k] times a weight [m, k] of any format, plus an optional bias [m] */
   linear: {
+    about: 'x [n, k] times a weight [m, k] of any format, plus an optional bias [m]',
     infer: ([x, w, b]) => {
       checkType('linear', 'x', x, 'f32')
       checkMatrix('linear', 'the weight', w)
@@ -44,13 +47,19 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
         .reshape(...x.shape.slice(0, -1), m)
       return b === undefined ? y : y.add(b)
     },
+    gradient: ({ src: [x, w, b], cotangent, wants }) => {
+      const rows = cotangent.reshape(-1, last(cotangent.shape))
+      const dw = wants(1) ? rows.transpose().matmul(x.reshape(-1, last(x.shape))) : undefined
+      const dx = wants(0) ? cotangent.matmul(w.to(floatType(x.dtype))) : undefined
+      return [dx, dw?.to(floatType(w.dtype)), b && cotangent.sumTo(b.shape).to(floatType(b.dtype))]
+    },
     lower: ({ src: [x, w, b] }, caps) =>
       linear.work(caps, { format: weightFormat(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias: b !== undefined }),
     inputs: () => ['x', 'w', 'bias'],
   },
 
-  /** the values of a weight of any format */
   dequantize: {
+    about: 'the values of a weight of any format',
     infer: ([w]) => {
       checkMatrix('dequantize', 'the weight', w)
       return { shape: w.shape, dtype: 'f32' }
@@ -59,12 +68,17 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
     inputs: () => ['w'],
   },
 
-  /** rows of a table [rows, cols] of any format, chosen by u32 ids */
   embedding: {
+    about: 'rows of a table [rows, cols] of any format, chosen by u32 ids',
     infer: ([table, ids]) => {
       checkMatrix('embedding', 'the table', table)
       checkType('embedding', 'ids', ids, 'u32')
       return { shape: [...ids.shape, last(table.shape)], dtype: 'f32' }
+    },
+    gradient: ({ src: [table, ids], cotangent }) => {
+      const rows = cotangent.reshape(ids.size, last(table.shape))
+      const sums = cotangent.zeros(table.shape).scatterRows(ids.reshape(ids.size), rows, 0, 'add')
+      return [sums.to(floatType(table.dtype)), undefined]
     },
     lower: ({ src: [table, ids] }, caps) =>
       gather.work(caps, {
@@ -76,8 +90,8 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
     inputs: () => ['table', 'ids'],
   },
 
-  /** x [n, k] as int8 for packed weights; or its norm, or an expression of several tensors (rewrite/int8.ts) */
   quantize8: {
+    about: 'x [n, k] as int8 for packed weights; or its norm, or an expression of several tensors (rewrite/int8.ts)',
     infer: ([x], { k, scaled }) => {
       if (x === undefined) fail('quantize8', 'nothing to quantise', 'no operand')
       checkType('quantize8', 'x', x, 'f32')
@@ -92,8 +106,8 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
     inputs: ({ attrs: { source } }) => quantize8Inputs(source),
   },
 
-  /** what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m] */
   packedLinear: {
+    about: 'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m]',
     infer: ([x, w, added], { shape, added: kind }) => {
       const { packed } = formatOf(weightFormat(w))
       if (packed === undefined) fail('packedLinear', 'the weight is not packed', show(w))

@@ -53,6 +53,7 @@ export function mapInPlace(node: NodeOf<'map'>, operand: number): NodeOf<'map'> 
 
 export const MAP: { readonly map: Operation<'map'> } = {
   map: {
+    about: 'an expression of elements of tensors that broadcast together',
     infer: (src, { expr, type }) => {
       const name = nameOfMap(expr)
       src.forEach((node, i) => checkElements(name, `operand ${i}`, node))

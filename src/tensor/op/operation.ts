@@ -1,6 +1,6 @@
-// What an operation is: one record that says everything about it. `infer` checks the operands and gives shape and type; `define` says what
-// it means in simpler operations, for those that have a kernel of their own only to be fast; `gradient` is its part in differentiation,
-// for which its definition serves where it has none; `lower` gives the kernel work.
+// What an operation is: one record that says everything about it. `about` is for people; `infer` checks the operands and gives shape and
+// type; `define` says what it means in simpler operations, for those that have a kernel of their own only to be fast; `gradient` is its
+// part in differentiation, for which its definition serves where it has none; `lower` gives the kernel work.
 //
 // Invariant: `infer` refuses operands that do not fit each other in shape or type (operand.ts). Kernels rely on it: they see no ends.
 
@@ -25,6 +25,9 @@ export interface Backward<O extends OpName> {
 }
 
 export interface Operation<O extends OpName> {
+  /** one line for the table of operations */
+  readonly about: string
+  /** The shape and type of the result; refuses operands that do not fit. */
   infer(src: OperandsOf<O>, attrs: AttrsOf<O>): Typed
   /** The same in simpler operations. Written to be read, not to be fast: intermediate results may be large. */
   define?(src: MethodsOf<O>, attrs: AttrsOf<O>): Methods

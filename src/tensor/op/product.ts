@@ -14,8 +14,8 @@ function matrixOf({ shape }: TensorNode, transposed: boolean): [rows: number, co
 }
 
 export const PRODUCTS: { readonly matmul: Operation<'matmul'> } = {
-  /** a [.., m, k] times b [.., k, n]; with `transposeA` a is [.., k, m], with `transposeB` b is [.., n, k] */
   matmul: {
+    about: 'a [.., m, k] times b [.., k, n]; with `transposeA` a is [.., k, m], with `transposeB` b is [.., n, k]',
     infer: ([a, b], { transposeA, transposeB }) => {
       checkType('matmul', 'a', a, 'f32', 'f16', 'bf16', 'f64')
       if (b.dtype !== a.dtype) fail('matmul', 'types differ', `${a.dtype} and ${b.dtype}`, 'one type', 'cast one with to()')

@@ -7,6 +7,7 @@ import type { Operation } from './operation.ts'
 
 export const RANDOM: { readonly random: Operation<'random'> } = {
   random: {
+    about: 'numbers from a counter and a key: bits, evenly from 0 to below 1, or normally distributed',
     infer: ([seed], { kind, shape, key }) => {
       checkShape('random', shape)
       for (const word of key) checkWhole('random', 'a word of the seed', word, 0, 2 ** 32 - 1)

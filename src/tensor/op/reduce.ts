@@ -20,6 +20,7 @@ const floatType = (dtype: TensorType): FloatType => dtype as FloatType
 
 export const REDUCTIONS: { readonly [O in 'reduce' | 'norm' | 'softmax' | 'scan']: Operation<O> } = {
   reduce: {
+    about: 'one number of all along some axes: their sum, product, mean, maximum or minimum, or where the last two are',
     infer: ([x], { kind, axes, keep }) => {
       const dtype = checkElements(kind, 'x', x)
       if (kind === 'mean' && !isFloatType(dtype)) fail('mean', 'only floats have a mean', dtype, 'a tensor of floats', `.to('f32') first`)
@@ -73,6 +74,7 @@ export const REDUCTIONS: { readonly [O in 'reduce' | 'norm' | 'softmax' | 'scan'
   },
 
   norm: {
+    about: 'x [.., n] over the root of its mean square, or less its mean over its deviation; times a weight [n], plus a bias [n]',
     infer: ([x, ...scales], { eps, weight, bias }) => {
       if (scales.length !== Number(weight) + Number(bias)) fail('norm', 'wrong number of operands', scales.length)
       checkType('norm', 'x', x, ...FLOATS)
@@ -120,6 +122,7 @@ export const REDUCTIONS: { readonly [O in 'reduce' | 'norm' | 'softmax' | 'scan'
   },
 
   softmax: {
+    about: 'exp(x) over the sum of exp(x) along the last axis, or the logarithm of that',
     infer: ([x]) => {
       checkType('softmax', 'x', x, ...FLOATS)
       return { shape: x.shape, dtype: x.dtype }
@@ -137,6 +140,7 @@ export const REDUCTIONS: { readonly [O in 'reduce' | 'norm' | 'softmax' | 'scan'
   },
 
   scan: {
+    about: 'sums or products of all elements up to each along an axis',
     infer: ([x], { axis }) => {
       const dtype = checkElements('cumsum', 'x', x)
       checkWhole('cumsum', 'the axis', axis, 0, x.shape.length - 1)

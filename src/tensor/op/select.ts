@@ -10,8 +10,8 @@ import { last } from '../shape.ts'
 import type { Operation } from './operation.ts'
 
 export const SELECTIONS: { readonly [O in 'argsort' | 'topk' | 'draw']: Operation<O> } = {
-  /** the indices that sort the last axis */
   argsort: {
+    about: 'the indices that sort the last axis',
     infer: ([x]) => {
       checkType('argsort', 'x', x, ...SORT_TYPES)
       return { shape: x.shape, dtype: 'u32' }
@@ -26,8 +26,8 @@ export const SELECTIONS: { readonly [O in 'argsort' | 'topk' | 'draw']: Operatio
     inputs: () => ['x'],
   },
 
-  /** the k largest of a row: k ids, then the bits of their k values, largest first */
   topk: {
+    about: 'the k largest of a row: k ids, then the bits of their k values, largest first',
     infer: ([x], { k }) => {
       checkType('topk', 'x', x, 'f32')
       checkSize('topk', 'x', x, last(x.shape))
@@ -38,8 +38,8 @@ export const SELECTIONS: { readonly [O in 'argsort' | 'topk' | 'draw']: Operatio
     inputs: () => ['x'],
   },
 
-  /** a token drawn from k candidates, ids before logits, for the row at the last of the positions */
   draw: {
+    about: 'a token drawn from k candidates, ids before logits, for the row at the last of the positions',
     infer: ([x, rule, positions]) => {
       checkType('draw', 'the candidates', x, 'u32')
       if (sizeOf(x.shape) % 2 !== 0) fail('draw', 'candidates are ids and as many logits', show(x))

@@ -31,6 +31,7 @@ const reading = (launches: readonly Launch[], input: string): Launch[] => launch
 
 export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice' | 'place' | 'concat' | 'iota']: Operation<O> } = {
   reshape: {
+    about: 'the same elements in another shape',
     infer: ([x], { shape }) => {
       checkShape('reshape', shape)
       const dtype = checkElements('reshape', 'x', x)
@@ -42,6 +43,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
   },
 
   permute: {
+    about: 'the same elements with axes in another order: axis i is axis `axes[i]` of the operand',
     infer: ([x], { axes }) => {
       const dtype = checkElements('permute', 'x', x)
       const isWhole = axes.length === x.shape.length && x.shape.every((_, axis) => axes.includes(axis))
@@ -52,6 +54,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
   },
 
   expand: {
+    about: 'repeated along axes of size 1, and along new ones in front',
     infer: ([x], { shape }) => {
       checkShape('expand', shape)
       const dtype = checkElements('expand', 'x', x)
@@ -64,6 +67,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
   },
 
   slice: {
+    about: 'part of each axis, in steps, also backwards',
     infer: ([x], { starts, sizes, steps }) => {
       const dtype = checkElements('slice', 'x', x)
       if (sizes.length !== x.shape.length) fail('slice', 'wrong number of axes', sizes.length, x.shape.length)
@@ -86,6 +90,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
   },
 
   place: {
+    about: 'a tensor of one number, with the operand in part of it: what `slice` with the same starts and steps would take out',
     infer: ([x], { shape, starts, steps, value }) => {
       checkShape('place', shape)
       const dtype = checkElements('place', 'x', x)
@@ -112,6 +117,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
   },
 
   concat: {
+    about: 'tensors one after the other along an axis',
     infer: (src, { axis }) => {
       const [first] = src
       if (first === undefined) return fail('concat', 'nothing to join', 'no tensors', 'at least one')
@@ -144,6 +150,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
   },
 
   iota: {
+    about: 'the index of every element along an axis, as u32',
     infer: (_src, { shape, axis }) => {
       checkShape('iota', shape)
       checkWhole('iota', 'the axis', axis, 0, shape.length - 1)

@@ -26,8 +26,8 @@ const windowPart = ({ kernel, strides, dilations, padding, out }: WindowAttrs): 
 })
 
 export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']: Operation<O> } = {
-  /** x [.., ...in] -> [.., ...kernel, ...out]: what lies under each tap of each window */
   unfold: {
+    about: 'x [.., ...in] -> [.., ...kernel, ...out]: what lies under each tap of each window',
     infer: ([x], attrs) => {
       const dtype = checkElements('unfold', 'x', x)
       if (x.shape.length < attrs.kernel.length) fail('unfold', 'too few axes', show(x), `${attrs.kernel.length} at least`)
@@ -45,8 +45,8 @@ export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']:
     inputs: () => ['x'],
   },
 
-  /** x [.., ...kernel, ...out] -> [.., ...in]: what lies under each tap added where it came from */
   fold: {
+    about: 'x [.., ...kernel, ...out] -> [.., ...in]: what lies under each tap added where it came from',
     infer: ([x], attrs) => {
       checkType('fold', 'x', x, 'f32', 'f16', 'bf16', 'f64')
       checkWindows('fold', { ...windowPart(attrs), in: attrs.in }, 3)
@@ -65,8 +65,8 @@ export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']:
     inputs: () => ['x'],
   },
 
-  /** x [n, c, ...in], weights [o, c / groups, ...kernel], bias [o] -> [n, o, ...out] */
   convolve: {
+    about: 'x [n, c, ...in], weights [o, c / groups, ...kernel], bias [o] -> [n, o, ...out]',
     infer: ([x, w, ...bias], attrs) => {
       const { kernel, groups, out } = attrs
       checkType('convolve', 'x', x, 'f32', 'f16', 'bf16', 'f64')
@@ -105,8 +105,8 @@ export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']:
     inputs: () => ['x', 'w', 'bias'],
   },
 
-  /** x [.., h, w] -> [.., oh, ow]: one number of each window */
   pool: {
+    about: 'x [.., h, w] -> [.., oh, ow]: one number of each window',
     infer: ([x], attrs) => {
       checkType('pool', 'x', x, 'f32', 'f16', 'bf16', 'f64')
       checkWindows('pool', windowsOf(x.shape, attrs), 2)
