@@ -59,9 +59,17 @@ export function signatureOf({ nodes, numbers, roots }: Numbered, keep: (node: Te
   return `${parts.join('\n')}\n${roots.map((root) => numbers.get(root)).join()}`
 }
 
-/** Plain data as text; JSON has no Infinity. */
-export function textOf(value: object): string {
-  return JSON.stringify(value, (_, each: unknown) => (typeof each === 'number' && !Number.isFinite(each) ? String(each) : each))
+/** Plain data as text, of which equal ones are equal. JSON knows no Infinity and no -0, and takes several times as long. */
+export function textOf(value: unknown): string {
+  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(value)
+  if (typeof value !== 'object' || value === null) return String(value)
+  let text = ''
+  if (Array.isArray(value)) {
+    for (const each of value) text += `${textOf(each)},`
+    return `[${text}]`
+  }
+  for (const [key, each] of Object.entries(value)) text += `${key}:${textOf(each)},`
+  return `{${text}}`
 }
 
 /** A recipe with its blanks filled in. */

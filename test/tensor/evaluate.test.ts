@@ -167,3 +167,12 @@ test('a loop of many steps without any dispose holds memory steady', { timeout: 
   }
   expect(most).toBeLessThan(300 * 2 ** 20)
 })
+
+test('graphs that differ in the sign of a zero, or in infinities, are different graphs', async () => {
+  await using device = openReference()
+  const x = Tensor.from([1, 2], { device })
+  const results = [0, -0, Infinity, -Infinity, Number.NaN].map((value) => x.mul(value).data())
+  expect((await Promise.all(results)).map(([first]) => first)).toEqual([0, -0, Infinity, -Infinity, Number.NaN])
+  const [plus, minus] = [await x.mul(0).data(), await x.mul(-0).data()]
+  expect([plus[0], minus[0]]).toEqual([0, -0])
+})

@@ -10,6 +10,7 @@ import type { Backend, Compilation, ReadPieces } from '../core/backend.ts'
 import type { BoundRange, CheckedCommand } from '../core/checked-command.ts'
 import { Lifecycle } from '../core/lifecycle.ts'
 import type { ByteRange, Program } from '../device.ts'
+import { BriefWork } from './brief.ts'
 import type { Job, Runtime } from './runtime.ts'
 
 /** What a recording keeps: jobs that are not running, of which there are as many as ever ran at once. */
@@ -22,6 +23,7 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
   readonly lifecycle = new Lifecycle('cpu')
   readonly caps: Caps
   readonly runtime: Runtime<J, P>
+  readonly #brief = new BriefWork()
 
   constructor(runtime: Runtime<J, P>) {
     this.runtime = runtime
@@ -98,7 +100,7 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     if (recorded === undefined) return this.#runOnce(commands)
     const job = recorded.idle.pop() ?? this.runtime.encode(commands)
     try {
-      return await this.#run(job)
+      return this.#runHere(job, commands) ?? (await this.#run(job, commands))
     } finally {
       if (recorded.disposed) this.#release(job)
       else recorded.idle.push(job)
@@ -116,15 +118,31 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
   async #runOnce(commands: readonly CheckedCommand<number, P>[]): Promise<Uint8Array[]> {
     const job = this.runtime.encode(commands)
     try {
-      return await this.#run(job)
+      return this.#runHere(job, commands) ?? (await this.#run(job, commands))
     } finally {
       this.#release(job)
     }
   }
 
-  async #run(job: J): Promise<Uint8Array[]> {
+  /** What brief work gives, done at once; undefined for all other. */
+  #runHere(job: J, commands: readonly CheckedCommand<number, P>[]): Uint8Array[] | undefined {
+    if (this.runtime.pending > 0 || !this.#brief.takes(commands)) return undefined
+    let done = false
+    this.#brief.run(commands, () => {
+      done = this.runtime.runHere(job)
+    })
+    return done ? this.#results(job) : undefined
+  }
+
+  async #run(job: J, commands: readonly CheckedCommand<number, P>[]): Promise<Uint8Array[]> {
+    const begun = performance.now()
     await this.lifecycle.track(this.runtime.run(job))
-    return job.reads.map(({ at, bytes }) => this.runtime.read(at, bytes))
+    this.#brief.seen(commands, performance.now() - begun)
+    return this.#results(job)
+  }
+
+  #results({ reads }: J): Uint8Array[] {
+    return reads.map(({ at, bytes }) => this.runtime.read(at, bytes))
   }
 
   #release(job: J): void {

@@ -37,6 +37,8 @@ export interface Runtime<J extends Job, P extends Program> {
   encode(commands: readonly CheckedCommand<number, P>[]): J
   /** Resolves when it is done; jobs are done in the order they are given. Rejects with `device-failed`. */
   run(job: J): Promise<void>
+  /** Does a job on this thread, while nothing is pending; false if it cannot be done so. Throws `device-failed`. */
+  runHere(job: J): boolean
   release(job: J): void
   /** Nothing may be pending. */
   close(): Promise<void>

@@ -37,6 +37,8 @@ export interface Native {
   destroyPool(pool: number): void
   /** Resolves with the status when the job is done; tickets count from 0. */
   run(pool: number, job: number, ticket: number): Promise<number>
+  /** The same on this thread, of a pool that has no other. */
+  runHere(pool: number, job: number, ticket: number): number
   /** 0 if there is no memory */
   alloc(bytes: number): number
   free(at: number, bytes: number): void
@@ -206,6 +208,7 @@ function bind(koffi: Koffi, library: ReturnType<Koffi['load']>, level: Level, { 
           else reject(new IngotError('device-failed', 'the native call failed', { op: 'submit', cause: error }))
         })
       }),
+    runHere: (pool, job, ticket) => Number(run(pool, job, ticket)),
     alloc: (bytes) => Number(alloc(bytes)),
     free: (at, bytes) => {
       free(at, bytes)

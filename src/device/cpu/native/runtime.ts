@@ -55,6 +55,9 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
   readonly #memory: NativeMemory
   readonly #standIns: StandIns
   readonly #pool: number
+  /** of this thread alone, for work that is not worth others */
+  readonly #own: number
+  #ownTicket = 0
   readonly #products: ProductChoice
   /** started when a kernel needs it */
   #starting: Promise<WasmRuntime> | undefined
@@ -74,7 +77,9 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
     this.#memory = new NativeMemory(native, this.#heap)
     this.#standIns = new StandIns(native, this.#heap, this.#memory)
     this.#pool = native.createPool(threads)
-    if (this.#pool === 0) throw new IngotError('device-unavailable', 'no threads can be started', { op: 'cpu', got: threads })
+    this.#own = native.createPool(1)
+    if (this.#pool === 0 || this.#own === 0)
+      throw new IngotError('device-unavailable', 'no threads can be started', { op: 'cpu', got: threads })
     this.#products = new ProductChoice({ native, heap: this.#heap, memory: this.#memory, threads, run: (job) => this.#call(job) }, blas)
     const { width, registers } = native.level
     this.caps = cpuCaps({ width, registers, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
@@ -166,6 +171,16 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
     })
   }
 
+  /** Not where it is to be found out first who multiplies. */
+  runHere({ segments, settled }: MixedJob): boolean {
+    if (!settled) return false
+    for (const segment of segments) {
+      if ('native' in segment) checkStatus(this.#native.runHere(this.#own, this.#memory.addressOf(segment.native.block), this.#ownTicket++))
+      else this.#foreignRuntime().runHere(segment.wasm)
+    }
+    return true
+  }
+
   release({ segments, staged }: MixedJob): void {
     for (const segment of segments) this.#heap.free('native' in segment ? segment.native.block : segment.wasm.block)
     for (const at of staged) this.#heap.free(at)
@@ -174,6 +189,7 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
   async close(): Promise<void> {
     await (await this.#starting?.catch(() => undefined))?.close()
     this.#native.destroyPool(this.#pool)
+    this.#native.destroyPool(this.#own)
     this.#memory.close()
   }
 
@@ -216,12 +232,15 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
   }
 
   async #call({ block }: NativeJob): Promise<void> {
-    const status = await this.#native.run(this.#pool, this.#memory.addressOf(block), this.#ticket++)
-    if (status === STATUS.ok) return
-    throw status === STATUS.noMemory
-      ? new IngotError('out-of-memory', 'no memory for the threads to work in', { op: 'submit' })
-      : new IngotError('device-failed', 'the work was cancelled', { op: 'submit', got: status })
+    checkStatus(await this.#native.run(this.#pool, this.#memory.addressOf(block), this.#ticket++))
   }
+}
+
+function checkStatus(status: number): void {
+  if (status === STATUS.ok) return
+  throw status === STATUS.noMemory
+    ? new IngotError('out-of-memory', 'no memory for the threads to work in', { op: 'submit' })
+    : new IngotError('device-failed', 'the work was cancelled', { op: 'submit', got: status })
 }
 
 function isForeign(command: CheckedCommand<number, AnyProgram>): command is CheckedDispatch<number, WasmProgram> {

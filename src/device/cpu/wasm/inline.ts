@@ -1,5 +1,5 @@
-// Jobs on this very thread, where there is no shared memory. Work is cut into slices of a few milliseconds, with room for
-// other events between them.
+// Jobs on this very thread. Where there is no shared memory, all of them: work is cut into slices of a few milliseconds, with room for
+// other events between them. Elsewhere those that are done before a thread would have begun.
 
 import { IngotError, messageOf } from '../../../base/error.ts'
 import { importsFor } from '../../../emit/wasm/math.ts'
@@ -53,31 +53,37 @@ export class Inline implements Executor {
     for (let index = 0; index < count; index++) await this.#task(tasks + index * TASK_BYTES, scratch)
   }
 
+  /** Does a job without a pause, while nothing is pending. */
+  runAtOnce({ tasks, count, scratch }: PostedJob): void {
+    for (let index = 0; index < count; index++) {
+      const { run, total, where } = this.#read(tasks + index * TASK_BYTES)
+      if (run !== undefined) guarded(() => run(where, scratch, 0, total))
+    }
+  }
+
   async #task(task: number, scratch: number): Promise<void> {
-    const field = (offset: number): number => (this.#heap.words[(task + offset) >>> 2] ?? 0) >>> 0
-    const [total, what, where] = [field(TASK.total), field(TASK.what), field(TASK.where)]
-    const kind = field(TASK.kind)
-    if (kind === KIND.copy) return void this.#heap.bytes.copyWithin(where, what, what + total)
-    if (kind === KIND.fill) return void this.#heap.bytes.fill(what, where, where + total)
-    const run = (this.#runs[what] ??= this.#instantiate(field(TASK.code), field(TASK.codeBytes)))
+    const { run, total, where } = this.#read(task)
+    if (run === undefined) return
     // begins with one workgroup and doubles while a part of the work is much shorter than a slice
     let part = 1
     for (let begin = 0; begin < total;) {
       const end = Math.min(begin + part, total)
-      const start = performance.now()
-      try {
-        run(where, scratch, begin, end)
-      } catch (cause) {
-        throw new IngotError('device-failed', `a kernel failed: ${messageOf(cause)}`, {
-          op: 'submit',
-          cause,
-          hint: 'the device is still usable',
-        })
-      }
+      const [from, start] = [begin, performance.now()]
+      guarded(() => run(where, scratch, from, end))
       begin = end
       if (performance.now() - start < SLICE / 4) part *= 2
       if (performance.now() - this.#sliceStart > SLICE) await this.#breathe()
     }
+  }
+
+  /** What a task runs, on how many workgroups and with the arguments at `where`; one that only moves bytes is done here. */
+  #read(task: number): { readonly run?: Run; readonly total: number; readonly where: number } {
+    const field = (offset: number): number => (this.#heap.words[(task + offset) >>> 2] ?? 0) >>> 0
+    const [total, what, where, kind] = [field(TASK.total), field(TASK.what), field(TASK.where), field(TASK.kind)]
+    if (kind === KIND.copy) this.#heap.bytes.copyWithin(where, what, what + total)
+    else if (kind === KIND.fill) this.#heap.bytes.fill(what, where, where + total)
+    else return { run: (this.#runs[what] ??= this.#instantiate(field(TASK.code), field(TASK.codeBytes))), total, where }
+    return { total, where }
   }
 
   #instantiate(at: number, bytes: number): Run {
@@ -92,5 +98,17 @@ export class Inline implements Executor {
     })
     if (this.#closed) throw new IngotError('closed', 'the cpu device was closed', { op: 'submit' })
     this.#sliceStart = performance.now()
+  }
+}
+
+function guarded(run: () => void): void {
+  try {
+    run()
+  } catch (cause) {
+    throw new IngotError('device-failed', `a kernel failed: ${messageOf(cause)}`, {
+      op: 'submit',
+      cause,
+      hint: 'the device is still usable',
+    })
   }
 }

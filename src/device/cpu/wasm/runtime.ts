@@ -12,7 +12,7 @@ import { Heap } from '../heap.ts'
 import { cpuCaps } from '../level.ts'
 import type { Runtime } from '../runtime.ts'
 import { type WasmJob, type WasmProgram, encodeWasm } from './encode.ts'
-import type { Executor } from './executor.ts'
+import type { Executor, PostedJob } from './executor.ts'
 import { Inline } from './inline.ts'
 import { Pool } from './pool.ts'
 
@@ -39,6 +39,8 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
   readonly #heap: Heap
   readonly #threads: number
   readonly #executor: Executor
+  /** this very thread, for work that is not worth others */
+  readonly #here: Inline
   #programs = 0
   #scratch = { at: 0, stride: 0 }
   /** settles when all that was given until now is done */
@@ -50,7 +52,8 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
     this.#features = features
     this.#heap = heap
     this.#threads = Math.max(threads, 1)
-    this.#executor = threads > 0 ? new Pool(heap, threads) : new Inline(heap)
+    this.#here = new Inline(heap)
+    this.#executor = threads > 0 ? new Pool(heap, threads) : this.#here
     this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes, streams: STREAMS })
   }
 
@@ -99,11 +102,20 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
     return encodeWasm(this.#heap, commands, this.#threads)
   }
 
-  run({ block, count, scratchBytes }: WasmJob): Promise<void> {
-    this.#needScratch(scratchBytes)
-    const done = this.#executor.run({ tasks: block, count, scratch: this.#scratch.at, scratchStride: this.#scratch.stride })
+  run(job: WasmJob): Promise<void> {
+    const done = this.#executor.run(this.#posted(job))
     this.#last = Promise.allSettled([this.#last, done])
     return done
+  }
+
+  runHere(job: WasmJob): boolean {
+    this.#here.runAtOnce(this.#posted(job))
+    return true
+  }
+
+  #posted({ block, count, scratchBytes }: WasmJob): PostedJob {
+    this.#needScratch(scratchBytes)
+    return { tasks: block, count, scratch: this.#scratch.at, scratchStride: this.#scratch.stride }
   }
 
   release({ block }: WasmJob): void {

@@ -1,0 +1,97 @@
+// Work of a few microseconds is done on the caller's thread: right, in order, and without keeping the program from anything else.
+
+import { describe, expect, test } from 'vitest'
+import { BriefWork } from '../../src/device/cpu/brief.ts'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
+import type { CheckedCommand } from '../../src/device/core/checked-command.ts'
+import type { Program } from '../../src/device/device.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+
+type Commands = readonly CheckedCommand<number>[]
+
+const program = (): Program => ({ key: '', kernel: undefined as never })
+const dispatch = (of: Program, bytes: number): CheckedCommand<number> => ({
+  kind: 'dispatch',
+  program: of,
+  buffers: [{ buffer: { handle: 1 as never, memory: 0, bytes } as never, offset: 0, bytes, written: true }],
+  uniforms: new Uint8Array(0),
+  grid: [1, 1, 1],
+})
+/** Takes so many milliseconds. */
+const busy = (ms: number) => (): void => {
+  for (const start = performance.now(); performance.now() - start < ms;);
+}
+const nextTurn = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0))
+
+describe('brief work', () => {
+  test('sees little memory, and has been seen to end soon', () => {
+    const [work, own] = [new BriefWork(), program()]
+    const [small, large]: Commands[] = [[dispatch(own, 4096)], [dispatch(own, 1 << 22)]]
+    expect(work.takes(small!)).toBe(false)
+    work.seen(small!, 50)
+    expect(work.takes(small!)).toBe(false)
+    work.seen(small!, 0.1)
+    expect([work.takes(small!), work.takes(large!)]).toEqual([true, false])
+  })
+
+  test('that takes long goes to the threads after some tries, and comes back when it has become short', async () => {
+    const [work, own] = [new BriefWork(), program()]
+    const commands: Commands = [dispatch(own, 4096)]
+    work.seen(commands, 0.1)
+    for (let i = 0; i < 3; i++) {
+      expect(work.takes(commands)).toBe(true)
+      work.run(commands, busy(2))
+      await nextTurn()
+    }
+    expect(work.takes(commands)).toBe(false)
+    work.seen(commands, 5)
+    expect(work.takes(commands)).toBe(false)
+    work.seen(commands, 0.2)
+    expect(work.takes(commands)).toBe(true)
+  })
+
+  test('that took long once is tried again', async () => {
+    const [work, own] = [new BriefWork(), program()]
+    const commands: Commands = [dispatch(own, 4096)]
+    work.seen(commands, 0.1)
+    for (let i = 0; i < 10; i++) {
+      work.run(commands, busy(i % 2 === 0 ? 2 : 0))
+      await nextTurn()
+    }
+    expect(work.takes(commands)).toBe(true)
+  })
+
+  test('pauses after some milliseconds, until others had their turn', async () => {
+    const [work, own] = [new BriefWork(), program()]
+    const commands: Commands = [dispatch(own, 4096)]
+    work.seen(commands, 0.1)
+    for (let i = 0; i < 12; i++) work.run(commands, busy(0.5))
+    expect(work.takes(commands)).toBe(false)
+    await nextTurn()
+    expect(work.takes(commands)).toBe(true)
+  })
+})
+
+test('timers have their turn beside a loop of small steps, and each step sees the last', async () => {
+  await using device = await openCpu()
+  let ticks = 0
+  const timer = setInterval(() => ticks++, 1)
+  let x = Tensor.from([0, 1, 2], { device })
+  const start = performance.now()
+  let steps = 0
+  for (; performance.now() - start < 200; steps++) x = await x.add(1).realize()
+  clearInterval(timer)
+  expect(await x.toArray()).toEqual([steps, steps + 1, steps + 2])
+  expect(ticks).toBeGreaterThan(5)
+})
+
+test('a small submission that follows a large one waits for it', async () => {
+  await using device = await openCpu()
+  const big = Tensor.ones([512, 512], { device })
+  const ones = Tensor.ones([4], { device })
+  for (let i = 0; i < 5; i++) {
+    const total = big.matmul(big).matmul(big).sum().reshape(1)
+    void total.realize()
+    expect(await total.mul(ones).mean().item()).toBe(512 ** 4)
+  }
+})
