@@ -41,7 +41,7 @@ interface Entry {
 
 /** A function that does what `f` does. `f` must not depend on anything but its arguments and tensors, and must not wait for values. */
 export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): Compiled<A, R> {
-  if (typeof f !== 'function') fail('compile', 'no function', String(f), 'a function of tensors')
+  if (typeof f !== 'function') fail('compile', 'no function', typeof f, 'a function of tensors')
   const entries = new Map<string, Promise<Entry>>()
   let last: Promise<unknown> = Promise.resolve()
   const call = async (args: A): Promise<R> => {
@@ -174,7 +174,7 @@ async function bring(device: Device, arg: Tensor | undefined, leaf: Leaf, moves:
   if (node.op !== 'leaf') return fail('compile', 'an argument has no memory', node.op)
   const { host } = node.attrs.storage
   const to = leaf.attrs.storage.at('plain')
-  if (host === undefined) moves.push({ kind: 'copy', from: node.attrs.storage.at('plain'), to, bytes: sizeOf(leaf) })
+  if (host === undefined) moves.push({ kind: 'copy', from: node.attrs.storage.at('plain', device), to, bytes: sizeOf(leaf) })
   else device.write(to.buffer, to.offset, padded(host, sizeOf(leaf)))
 }
 

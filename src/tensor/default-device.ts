@@ -1,7 +1,7 @@
 // The device of tensors that name none: opened when something is computed for the first time, and kept for the life of the process. The one
 // place of this folder that opens devices.
 
-import { IngotError } from '../base/error.ts'
+import { checkArgument, hasMethods, isString } from '../base/argument.ts'
 import type { Device } from '../device/device.ts'
 
 /** A device, or the name of one that is opened when it is needed. */
@@ -13,9 +13,13 @@ const opened = new Map<string, Promise<Device>>()
 
 /** What tensors compute on that name no device: a device, which stays yours to close, or a name such as `cpu`. */
 export function setDefaultDevice(device: DeviceChoice): void {
-  if (typeof device !== 'string' && (typeof device !== 'object' || typeof device.submit !== 'function'))
-    throw new IngotError('bad-argument', 'no such device', { op: 'setDefaultDevice', got: String(device), wanted: 'a device or its name' })
+  checkDevice('setDefaultDevice', device)
   chosen = device
+}
+
+/** Refuses what is neither a device nor a name. */
+export function checkDevice(op: string, device: DeviceChoice): void {
+  checkArgument(op, 'the device', device, 'a device or its name', (value) => isString(value) || hasMethods(value, ['submit', 'compile']))
 }
 
 export function resolveDevice(choice: DeviceChoice = chosen): Promise<Device> {

@@ -6,7 +6,7 @@ import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
 import { lowerGraph } from './lowering.ts'
 import { makeNode } from './make-node.ts'
-import { Tensor } from './tensor.ts'
+import { Tensor, checkTensors } from './tensor.ts'
 
 export interface PlanSpec {
   /** results that each run brings back to the caller, in this order */
@@ -17,6 +17,7 @@ export interface PlanSpec {
 
 /** A leaf's memory with a value in it, as an effect of a plan. What else reads the leaf there sees what was there before. */
 export function assignment(leaf: Tensor, value: Tensor): Tensor {
+  checkTensors('assignment', [leaf, value])
   return new Tensor(makeNode('assign', [leaf.node, value.node], {}))
 }
 
@@ -31,6 +32,8 @@ export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)
   const { reads = [], effects = [] } = spec
+  checkTensors('buildPlan', reads)
+  checkTensors('buildPlan', effects)
   const roots = [...reads, ...effects].map(({ node }) => node)
   const { commands, slots, slotBytes, rangeOf } = await lowerGraph(device, roots, { reads: reads.length })
   try {

@@ -1,5 +1,6 @@
 // Methods that multiply and add: products of matrices, and what is made of them.
 
+import { checkArgument, isString } from '../../base/argument.ts'
 import { fail } from '../operand.ts'
 import { promote } from '../promote.ts'
 import { GatherMethods } from './gather.ts'
@@ -10,7 +11,7 @@ export abstract class ProductMethods extends GatherMethods {
    * the right, and that axis is gone in the result.
    */
   matmul(other: this): this {
-    this.checkOperands('matmul', [other])
+    this.checkTensors('matmul', [other])
     if (this.rank === 0 || other.rank === 0) fail('matmul', 'factors have an axis at least', `${this.form} x ${other.form}`)
     if (this.rank === 1)
       return this.unsqueeze(0)
@@ -24,11 +25,13 @@ export abstract class ProductMethods extends GatherMethods {
   }
   /** The sum of products of two tensors of one axis. */
   dot(other: this): this {
+    this.checkTensors('dot', [other])
     if (this.rank !== 1 || other.rank !== 1) fail('dot', 'factors have one axis', `${this.form} x ${other.form}`)
     return this.mul(other).sum()
   }
   /** All products of an element of this with one of the other, both as one axis. */
   outer(other: this): this {
+    this.checkTensors('outer', [other])
     return this.reshape(this.size, 1).mul(other.reshape(1, other.size))
   }
   /** this [.., k] times weight [m, k], transposed, plus bias [m]. The weight may have any format. */
@@ -50,6 +53,8 @@ export abstract class ProductMethods extends GatherMethods {
    * the result does not name is summed over; without `->`, those that are named once are kept, in alphabetical order.
    */
   einsum(spec: string, ...others: readonly this[]): this {
+    checkArgument('einsum', 'what names the axes', spec, 'a text such as ij,jk->ik', isString)
+    this.checkTensors('einsum', others)
     const { inputs, output } = parseEinsum(spec, [this, ...others])
     const operands = [this, ...others].map((tensor, i) => diagonals(tensor, inputs[i] ?? ''))
     let [left, ...rest] = operands

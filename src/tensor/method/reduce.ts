@@ -1,6 +1,7 @@
 // Methods over whole axes. Without axes, all of them are meant; with `keep` they stay, with size 1.
 
 import type { ReduceKind } from '../../kernel/reduce/reduce.ts'
+import { checkFinite, checkList, optionsOf } from '../operand.ts'
 import type { Axes } from './base.ts'
 import { ShapeMethods } from './shape.ts'
 
@@ -13,10 +14,11 @@ export interface ScanOptions {
 
 export abstract class ReduceMethods extends ShapeMethods {
   #reduce(kind: ReduceKind, axes: Axes | undefined, keep = false): this {
-    return this.apply('reduce', [this], { kind, axes: this.axesOf(kind, axes), keep })
+    return this.apply('reduce', [this], { kind, axes: this.axesOf(kind, axes), keep: Boolean(keep) })
   }
   /** Summed over what broadcasting this shape to the tensor's would repeat. */
   sumTo(shape: readonly number[]): this {
+    checkList('sumTo', 'the shape', shape)
     const before = this.rank - shape.length
     const axes = this.shape.flatMap((size, axis) => (axis < before || (shape[axis - before] === 1 && size !== 1) ? [axis] : []))
     return axes.length === 0 ? this : this.sum(axes, true).reshape(...shape)
@@ -62,7 +64,9 @@ export abstract class ReduceMethods extends ShapeMethods {
     return this.square().sum(axes, keep).sqrt()
   }
   /** The mean squared distance from the mean; `correction` is what the count is lessened by (1: of a sample). */
-  variance(axes?: Axes, { keep = false, correction = 0 }: { keep?: boolean; correction?: number } = {}): this {
+  variance(axes?: Axes, options: { keep?: boolean; correction?: number } = {}): this {
+    const { keep = false, correction = 0 } = optionsOf('variance', options)
+    checkFinite('variance', 'the correction', correction)
     const count = this.axesOf('variance', axes).reduce((product, axis) => product * (this.shape[axis] ?? 1), 1)
     const sum = this.sub(this.mean(axes, true)).square().sum(axes, keep)
     return sum.div(count - correction)
@@ -91,8 +95,14 @@ export abstract class ReduceMethods extends ShapeMethods {
   cumprod(axis = 0, options: ScanOptions = {}): this {
     return this.#scan('prod', axis, options)
   }
-  #scan(kind: 'sum' | 'prod', axis: number, { exclusive = false, reversed = false }: ScanOptions): this {
-    return this.apply('scan', [this], { kind, axis: this.axisOf('cumsum', axis), exclusive, reversed })
+  #scan(kind: 'sum' | 'prod', axis: number, options: ScanOptions): this {
+    const { exclusive = false, reversed = false } = optionsOf('cumsum', options)
+    return this.apply('scan', [this], {
+      kind,
+      axis: this.axisOf('cumsum', axis),
+      exclusive: Boolean(exclusive),
+      reversed: Boolean(reversed),
+    })
   }
 
   /** exp(x) over the sum of exp(x) along an axis */

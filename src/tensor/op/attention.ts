@@ -5,7 +5,7 @@ import { CACHE_TYPES, type CacheType } from '../../kernel/attention/cache-type.t
 import { cacheWrite } from '../../kernel/attention/cache.ts'
 import { rope } from '../../kernel/attention/rope.ts'
 import { type TensorNode, sizeOf } from '../node.ts'
-import { checkAxes, checkFinite, checkSize, checkType, checkWhole, fail, show } from '../operand.ts'
+import { checkAxes, checkFinite, checkSize, checkType, checkWhole, checkWord, fail, show } from '../operand.ts'
 import { last } from '../shape.ts'
 import type { Operation } from './operation.ts'
 
@@ -29,8 +29,9 @@ function cacheType(op: string, name: string, { dtype, ...node }: TensorNode): Ca
 export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: Operation<O> } = {
   /** x [n, heads * dim], positions [n], frequencies [dims / 2] */
   rope: {
-    infer: ([x, positions, freqs], { heads, dims, magnitude }) => {
+    infer: ([x, positions, freqs], { style, heads, dims, magnitude }) => {
       checkType('rope', 'x', x, 'f32')
+      checkWord('rope', 'style', style, ['adjacent', 'half'])
       const dim = headSize('rope', x, heads)
       checkWhole('rope', 'the number of dimensions', dims, 2, dim)
       if (dims % 2 !== 0) fail('rope', 'dimensions come in pairs', dims, 'an even number')
