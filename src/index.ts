@@ -28,6 +28,7 @@ export { type Plan, type PlanSpec, assignment, buildPlan } from './tensor/plan.t
 export { type RandomOptions, dropout, random } from './tensor/random.ts'
 export { scope } from './tensor/scope.ts'
 export { Tensor } from './tensor/tensor.ts'
+export { onTensorWarning } from './tensor/warning.ts'
 export { type Gguf, openGguf, readTensor } from './weights/gguf/gguf.ts'
 export type { Safetensor } from './weights/safetensors/header.ts'
 export { type Safetensors, openSafetensors } from './weights/safetensors/safetensors.ts'

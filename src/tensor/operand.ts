@@ -3,6 +3,7 @@
 
 import { checkOptions, describeKind } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
+import type { Device } from '../device/device.ts'
 import { formatOf } from '../quant/index.ts'
 import type { GgmlType } from '../quant/type.ts'
 import { ELEMENT_TYPES, type ElementType, isElementType } from '../base/element.ts'
@@ -70,8 +71,23 @@ export function checkElements(op: string, name: string, node: TensorNode): Eleme
   )
 }
 
+/** What can be added and multiplied. */
+export function checkNumbers(op: string, type: ElementType): void {
+  if (type === 'bool') fail(op, 'bools are no numbers', type, 'numbers', `.to('i32') first`)
+}
+
 function isPlain(node: TensorNode): boolean {
   return node.op !== 'leaf' || node.attrs.layout === 'plain'
+}
+
+/** Refuses 64-bit floats where the device has none: no other type holds what they do. */
+export function checkDoubles(node: TensorNode, { name, caps }: Pick<Device, 'name' | 'caps'>): void {
+  if (node.dtype !== 'f64' || caps.f64) return
+  throw new IngotError('unsupported', `${name} has no 64-bit floats`, {
+    op: node.op === 'leaf' ? 'tensor' : node.op,
+    got: `${show(node)} of f64`,
+    hint: `make it with dtype 'f32', or on the device 'cpu'`,
+  })
 }
 
 /** One size per axis; undefined: any. */

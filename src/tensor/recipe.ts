@@ -59,9 +59,11 @@ export function signatureOf({ nodes, numbers, roots }: Numbered, keep: (node: Te
   return `${parts.join('\n')}\n${roots.map((root) => numbers.get(root)).join()}`
 }
 
-/** Plain data as text; JSON has no Infinity. */
+/** Plain data as text; JSON has no Infinity, and no bigints, which somebody may pass for a flag. */
 export function textOf(value: object): string {
-  return JSON.stringify(value, (_, each: unknown) => (typeof each === 'number' && !Number.isFinite(each) ? String(each) : each))
+  return JSON.stringify(value, (_, each: unknown) =>
+    typeof each === 'bigint' || (typeof each === 'number' && !Number.isFinite(each)) ? String(each) : each,
+  )
 }
 
 /** A recipe with its blanks filled in. */

@@ -25,7 +25,7 @@ import {
   bytesOf,
 } from './node.ts'
 import { nameOfMap } from './op/map.ts'
-import { checkElementType, checkFinite, checkList, checkShape, checkWhole, fail, optionsOf, show } from './operand.ts'
+import { checkDoubles, checkElementType, checkFinite, checkList, checkShape, checkWhole, fail, optionsOf, show } from './operand.ts'
 import { enlist } from './scope-store.ts'
 import { sameShape } from './shape.ts'
 import { showValues } from './show.ts'
@@ -48,6 +48,7 @@ export class Tensor extends Methods implements Handle, Disposable {
   constructor(node: TensorNode, device?: DeviceChoice) {
     super()
     if (device !== undefined) checkDevice('tensor', device)
+    if (typeof device === 'object') checkDoubles(node, device)
     this.#node = node
     this.#device = device
     enlist(this)

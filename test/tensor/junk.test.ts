@@ -30,7 +30,11 @@ test('there are methods and functions to call', () => {
 test('every method', { timeout: 3_600_000 }, () =>
   withSetting(async ({ tensors }) => {
     const names = Object.keys(tensors)
-    const any = fc.record({ method: fc.constantFrom(...methodNames()), receiver: fc.constantFrom(...names), args: fc.array(junk(names), { maxLength: 5 }) })
+    const any = fc.record({
+      method: fc.constantFrom(...methodNames()),
+      receiver: fc.constantFrom(...names),
+      args: fc.array(junk(names), { maxLength: 5 }),
+    })
     await fc.assert(
       fc.asyncProperty(any, async ({ method, receiver, args }) => {
         const x = tensors[receiver] as unknown as Record<string, (...args: readonly unknown[]) => unknown>
@@ -39,7 +43,8 @@ test('every method', { timeout: 3_600_000 }, () =>
       }),
       { numRuns: RUNS },
     )
-  }))
+  }),
+)
 
 test('every function', { timeout: 3_600_000 }, () =>
   withSetting(async ({ tensors }) => {
@@ -54,4 +59,5 @@ test('every function', { timeout: 3_600_000 }, () =>
       }),
       { numRuns: RUNS },
     )
-  }))
+  }),
+)

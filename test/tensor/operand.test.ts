@@ -79,7 +79,7 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
     'a bias of another size': () => x.linear(leaf([8, 32]), leaf([7])),
     'a bias of halves': () => x.linear(leaf([8, 32]), leaf([8], 'f16')),
     'integers as a weight': () => x.linear(Tensor.iota([1, 32])),
-    'x of halves': () => leaf([2, 32], 'f16').linear(leaf([8, 32])),
+    'x of integers': () => Tensor.iota([2, 32]).linear(leaf([8, 32])),
   },
   embedding: {
     'ids that are floats': () => leaf([4, 32]).embedding(leaf([2])),

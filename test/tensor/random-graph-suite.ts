@@ -40,16 +40,19 @@ export function testRandomGraphs({ name, open, missing, runs }: GraphDevice): vo
       fc.assert(
         fc.asyncProperty(randomGraph, (graph) => checkGraph(graph, device, reference)),
         options(1),
-      ))
+      ),
+    )
     test('evaluated, with races and ends of buffers watched', { timeout: TIMEOUT }, () =>
       fc.assert(
         fc.asyncProperty(randomGraph, (graph) => checkGraph(graph, device, checked)),
         options(1 / 3),
-      ))
+      ),
+    )
     test('compiled, with memory that is assigned to', { timeout: TIMEOUT }, () =>
       fc.assert(
         fc.asyncProperty(randomGraph, (graph) => checkCompiled(graph, device, reference)),
         options(1 / 3),
-      ))
+      ),
+    )
   })
 }

@@ -134,14 +134,19 @@ function reduced(tape: Tape): Value | undefined {
     }
     case 'arg':
       if (!isExact(x) || tensor.rank === 0) return undefined
-      return made(tape.flag() ? tensor.argmax(tape.axis(x), keep) : tensor.argmin(tape.axis(x), keep), known('u32', { most: MOST_ELEMENTS }))
+      return made(
+        tape.flag() ? tensor.argmax(tape.axis(x), keep) : tensor.argmin(tape.axis(x), keep),
+        known('u32', { most: MOST_ELEMENTS }),
+      )
     case 'any':
       return isExact(x) ? made(tensor.any(all, keep), known('bool', { most: 1 })) : undefined
     case 'all':
       return isExact(x) ? made(tensor.all(all, keep), known('bool', { most: 1 })) : undefined
     case 'logsumexp': {
       const size = most + Math.log(count) + 1
-      return isFloat ? made(tensor.logsumexp(all, keep), known(type, { most: size, error: 3 * error + storage(type) * count * size })) : undefined
+      return isFloat
+        ? made(tensor.logsumexp(all, keep), known(type, { most: size, error: 3 * error + storage(type) * count * size }))
+        : undefined
     }
     default:
       return isFloat ? made(tensor.l1Norm(all, keep), sumKnown(x, count)) : undefined

@@ -147,8 +147,14 @@ export const ELEMENTWISE: readonly Operate[] = [
     (a, b) => a.mul(b),
     (a, b, type) => productKnown(type, a, b),
   ),
-  arithmetic((a, b) => a.minimum(b), (a, b) => movedKnown(a, b)),
-  arithmetic((a, b) => a.maximum(b), (a, b) => movedKnown(a, b)),
+  arithmetic(
+    (a, b) => a.minimum(b),
+    (a, b) => movedKnown(a, b),
+  ),
+  arithmetic(
+    (a, b) => a.maximum(b),
+    (a, b) => movedKnown(a, b),
+  ),
   quotient,
   scaled,
   scaled,

@@ -33,7 +33,8 @@ export function typeOf(expr: MapExpr, inputs: InputTypes): Register {
     if (!isElementType(expr.cast)) return fail('no such type', typeof expr.cast, 'a type of elements')
     return registerOf(expr.cast)
   }
-  if (!isMapOp(expr.op) || !Array.isArray(expr.args)) return fail('this is no expression', Object.keys(expr), 'an operation and its operands')
+  if (!isMapOp(expr.op) || !Array.isArray(expr.args))
+    return fail('this is no expression', Object.keys(expr), 'an operation and its operands')
   const { arity, takes, gives } = mapOp(expr.op)
   const types = expr.args.map((arg) => typeOf(arg, inputs))
   if (types.length !== arity) fail(`wrong number of operands of ${expr.op}`, types.length, arity)

@@ -94,6 +94,8 @@ export abstract class GatherMethods extends ReduceMethods {
   argsort(axis = -1, options: { descending?: boolean } = {}): this {
     const descending = optionsOf('argsort', options).descending === true
     const at = this.axisOf('argsort', axis)
+    const exact = this.dtype === 'bool' ? 'u8' : this.dtype === 'i64' ? 'i32' : undefined // types in the same order that are sorted
+    if (exact !== undefined) return this.to(exact).argsort(axis, options)
     if (at === this.rank - 1) return this.apply('argsort', [this], { descending })
     const turned = this.transpose(at, -1)
     return turned.apply('argsort', [turned], { descending }).transpose(at, -1)

@@ -162,7 +162,7 @@ export abstract class NetworkMethods extends WindowMethods {
     const smooth = labelSmoothing === 0 ? taken : taken.mul(1 - labelSmoothing).add(logs.sum(-1).mul(labelSmoothing / classes))
     const losses = counts.where(smooth.neg(), 0)
     if (reduction === 'none') return losses
-    return reduction === 'sum' ? losses.sum() : losses.sum().div(counts.to('f32').sum())
+    return reduction === 'sum' ? losses.sum() : losses.sum().div(counts.to('f32').sum()).to(losses.elementType('crossEntropy'))
   }
   /** The squared difference from a target. */
   mse(target: this, reduction: Reduction = 'mean'): this {
@@ -213,12 +213,7 @@ export abstract class NetworkMethods extends WindowMethods {
    * A step of long short-term memory: this [n, input], the state and the cell [n, hidden] give the next two. Gates: input, output, forget,
    * cell.
    */
-  lstmCell(
-    state: this,
-    cell: this,
-    weights: CellWeights<this>,
-    options: LstmOptions<this> = {},
-  ): Memory<this> {
+  lstmCell(state: this, cell: this, weights: CellWeights<this>, options: LstmOptions<this> = {}): Memory<this> {
     const { weight, recurrentWeight, bias, recurrentBias } = this.#cellWeights('lstmCell', state, weights)
     const { peephole, activations: [gate, inner, outer] = ['sigmoid', 'tanh', 'tanh'] } = optionsOf('lstmCell', options)
     this.checkTensors('lstmCell', [cell], [peephole])

@@ -1,8 +1,9 @@
 // Methods that multiply and add: products of matrices, and what is made of them.
 
 import { checkArgument, isString } from '../../base/argument.ts'
+import type { ElementType } from '../../base/element.ts'
 import { fail } from '../operand.ts'
-import { promote } from '../promote.ts'
+import { isFloatType, promote } from '../promote.ts'
 import { GatherMethods } from './gather.ts'
 
 export abstract class ProductMethods extends GatherMethods {
@@ -19,9 +20,16 @@ export abstract class ProductMethods extends GatherMethods {
         .squeeze(other.rank === 1 ? 0 : -2)
     if (other.rank === 1) return this.matmul(other.unsqueeze(1)).squeeze(-1)
     const type = promote(this.elementType('matmul'), other.elementType('matmul'))
-    const float = type === 'f16' || type === 'bf16' || type === 'f64' ? type : 'f32'
-    const product = this.apply('matmul', [this.to(float), other.to(float)], { transposeA: false, transposeB: false })
-    return float === type || type === 'bool' ? product : product.round().to(type)
+    if (!isFloatType(type) && type !== 'bool') return this.#integerProduct(other, type)
+    const float = type === 'bool' ? 'f32' : type
+    return this.apply('matmul', [this.to(float), other.to(float)], { transposeA: false, transposeB: false })
+  }
+  /** Products of integers are summed as such: floats would round them. */
+  #integerProduct(other: this, type: ElementType): this {
+    const [a, b] = [this.shape, other.shape]
+    if (a.at(-1) !== b.at(-2)) fail('matmul', 'inner sizes differ', `${this.form} x ${other.form}`, undefined, 'transpose one of them?')
+    const wide = type === 'u32' || type === 'u8' ? 'u32' : 'i32'
+    return this.to(wide).unsqueeze(-1).mul(other.to(wide).unsqueeze(-3)).sum(-2).to(type)
   }
   /** The sum of products of two tensors of one axis. */
   dot(other: this): this {

@@ -14,7 +14,7 @@ export interface ScanOptions {
 
 export abstract class ReduceMethods extends ShapeMethods {
   #reduce(kind: ReduceKind, axes: Axes | undefined, keep = false): this {
-    return this.apply('reduce', [this], { kind, axes: this.axesOf(kind, axes), keep: Boolean(keep) })
+    return this.apply('reduce', [this], { kind, axes: this.axesOf(kind, axes), keep })
   }
   /** Summed over what broadcasting this shape to the tensor's would repeat. */
   sumTo(shape: readonly number[]): this {
@@ -97,12 +97,7 @@ export abstract class ReduceMethods extends ShapeMethods {
   }
   #scan(kind: 'sum' | 'prod', axis: number, options: ScanOptions): this {
     const { exclusive = false, reversed = false } = optionsOf('cumsum', options)
-    return this.apply('scan', [this], {
-      kind,
-      axis: this.axisOf('cumsum', axis),
-      exclusive: Boolean(exclusive),
-      reversed: Boolean(reversed),
-    })
+    return this.apply('scan', [this], { kind, axis: this.axisOf('cumsum', axis), exclusive, reversed })
   }
 
   /** exp(x) over the sum of exp(x) along an axis */

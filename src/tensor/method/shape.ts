@@ -205,11 +205,13 @@ export abstract class ShapeMethods extends ElementwiseMethods {
 }
 
 function resolveRange(range: SliceRange, size: number, axis: number): { start: number; count: number; step: number } {
-  if (range !== null && !Array.isArray(range)) fail('slice', `the range of axis ${axis} is no list`, describeKind(range), '[start, end, step]')
+  if (range !== null && !Array.isArray(range))
+    fail('slice', `the range of axis ${axis} is no list`, describeKind(range), '[start, end, step]')
   const [from = null, to = null, by = null] = range ?? []
   for (const place of [from, to]) if (place !== null) checkWhole('slice', `an end of axis ${axis}`, place, -MOST_ELEMENTS)
   const step = by ?? 1
-  if (!Number.isSafeInteger(step) || step === 0) fail('slice', `the step of axis ${axis} is out of range`, typeof step === 'number' ? step : describeKind(step), 'a whole number but 0')
+  if (!Number.isSafeInteger(step) || step === 0)
+    fail('slice', `the step of axis ${axis} is out of range`, typeof step === 'number' ? step : describeKind(step), 'a whole number but 0')
   const place = (value: number): number => (value < 0 ? value + size : value)
   const limit = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high)
   const start = from === null ? (step > 0 ? 0 : size - 1) : limit(place(from), step > 0 ? 0 : -1, step > 0 ? size : size - 1)

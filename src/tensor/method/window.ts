@@ -2,6 +2,7 @@
 
 import { windowCounts } from '../../kernel/window/windows.ts'
 import type { WindowAttrs } from '../node.ts'
+import { isFloatType } from '../promote.ts'
 import { checkList, checkWhole, checkWord, fail, optionsOf } from '../operand.ts'
 import { ProductMethods } from './product.ts'
 
@@ -64,7 +65,7 @@ export abstract class WindowMethods extends ProductMethods {
   }
   pool(kind: 'max' | 'average' | 'l2' | 'argmax', windows: WindowAttrs, includePad = false): this {
     checkWord('pool', 'kind', kind, ['max', 'average', 'l2', 'argmax'])
-    return this.apply('pool', [this], { ...windows, kind, includePad: Boolean(includePad) })
+    return this.apply('pool', [this], { ...windows, kind, includePad })
   }
 
   /** x [n, c, length] by weights [o, c / groups, kernel] */
@@ -97,6 +98,7 @@ export abstract class WindowMethods extends ProductMethods {
     this.checkTensors(op, [weights], [bias])
     checkWhole(op, 'the number of groups', groups, 1)
     if (weights.rank !== axes + 2) fail(op, 'wrong number of axes of the weights', weights.shape, axes + 2)
+    if (!isFloatType(this.elementType(op))) fail(op, 'wrong type of x', this.dtype, 'floats', `.to('f32') first`)
     const [n = 1, channels = 1, ...sizes] = this.shape
     const [, perGroup = 1, ...kernel] = weights.shape
     if (weights.shape[0] !== channels || channels % groups !== 0)
@@ -178,7 +180,11 @@ export abstract class WindowMethods extends ProductMethods {
       )
     const place = middle.sub(0.5).clamp(0, from - 1)
     const low = place.floor()
-    const share = place.sub(low).reshape(size, ...this.shape.slice(axis + 1).map(() => 1))
+    const type = this.elementType('resize')
+    const share = place
+      .sub(low)
+      .to(isFloatType(type) ? type : 'f32')
+      .reshape(size, ...this.shape.slice(axis + 1).map(() => 1))
     const [a, b] = [low, low.add(1).minimum(from - 1)].map((index) => this.gather(index.to('i32'), axis)) as [this, this]
     return a.add(b.sub(a).mul(share))
   }

@@ -30,7 +30,7 @@ export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: O
   /** x [n, heads * dim], positions [n], frequencies [dims / 2] */
   rope: {
     infer: ([x, positions, freqs], { style, heads, dims, magnitude }) => {
-      checkType('rope', 'x', x, 'f32')
+      checkType('rope', 'x', x, 'f32', 'f16', 'bf16')
       checkWord('rope', 'style', style, ['adjacent', 'half'])
       const dim = headSize('rope', x, heads)
       checkWhole('rope', 'the number of dimensions', dims, 2, dim)
@@ -40,7 +40,7 @@ export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: O
       checkType('rope', 'frequencies', freqs, 'f32')
       checkSize('rope', 'frequencies', freqs, dims / 2)
       checkFinite('rope', 'the magnitude', magnitude)
-      return { shape: x.shape, dtype: 'f32' }
+      return { shape: x.shape, dtype: x.dtype }
     },
     /** turned back by the same angles */
     gradient: ({ src: [, positions, freqs], cotangent, attrs }) => [cotangent.rope(positions, freqs.neg(), attrs), undefined, undefined],

@@ -9,7 +9,7 @@ import { quantize8, quantize8Inputs } from '../../kernel/linear/quantize8.ts'
 import { gather } from '../../kernel/move/gather.ts'
 import { formatOf } from '../../quant/index.ts'
 import type { GgmlType } from '../../quant/type.ts'
-import { type TensorNode, sizeOf } from '../node.ts'
+import { type ElementType, type TensorNode, type TensorType, sizeOf } from '../node.ts'
 import { checkAxes, checkMatrix, checkSize, checkType, fail, show } from '../operand.ts'
 import { last } from '../shape.ts'
 import type { Operation } from './operation.ts'
@@ -19,8 +19,8 @@ const rowsOf = (shape: readonly number[]): number => sizeOf(shape) / last(shape)
 const weightFormat = ({ dtype }: TensorNode): GgmlType => dtype as GgmlType
 
 /** A bias [m] of a weight [m, k]. */
-function checkBias(op: string, bias: TensorNode, weight: TensorNode): void {
-  checkType(op, 'the bias', bias, 'f32')
+function checkBias(op: string, bias: TensorNode, weight: TensorNode, type: TensorType = 'f32'): void {
+  checkType(op, 'the bias', bias, 'f32', type)
   checkAxes(op, 'the bias', bias, [weight.shape[0]])
 }
 
@@ -28,21 +28,24 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
   /** x [n, k] times a weight [m, k] of any format, plus an optional bias [m] */
   linear: {
     infer: ([x, w, b]) => {
-      checkType('linear', 'x', x, 'f32')
-      checkMatrix('linear', 'the weight', w)
+      checkType('linear', 'x', x, 'f32', 'f16', 'bf16', 'f64')
+      if (x.dtype === 'f64' && w.dtype === 'f64') checkAxes('linear', 'the weight', w, [undefined, undefined])
+      else checkMatrix('linear', 'the weight', w)
       if (last(x.shape) !== last(w.shape))
         fail('linear', 'inner sizes differ', `${show(x)} x ${show(w)}`, undefined, 'the weight is [out, in]')
-      if (b !== undefined) checkBias('linear', b, w)
-      return { shape: [...x.shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
+      if (b !== undefined) checkBias('linear', b, w, x.dtype)
+      return { shape: [...x.shape.slice(0, -1), w.shape[0] ?? 1], dtype: x.dtype }
     },
     define: ([x, w, b]) => {
       const [k, [m = 1]] = [last(x.shape), w.shape]
+      const type = x.dtype === 'f64' ? 'f64' : 'f32'
       const y = x
+        .to(type)
         .reshape(x.size / k, 1, k)
-        .mul(w.to('f32').reshape(1, m, k))
+        .mul(w.to(type).reshape(1, m, k))
         .sum(-1)
         .reshape(...x.shape.slice(0, -1), m)
-      return b === undefined ? y : y.add(b)
+      return (b === undefined ? y : y.add(b)).to(x.dtype as ElementType) // `infer` has seen it
     },
     lower: ({ src: [x, w, b] }, caps) =>
       linear.work(caps, { format: weightFormat(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias: b !== undefined }),

@@ -11,6 +11,7 @@ const HAVE_KERNELS: ReadonlySet<TensorNode['op']> = new Set(['map', 'reduce', 's
 export const doubleDefinitions: Rewrite = {
   name: '64-bit floats',
   about: 'operations without kernels for them are computed as their definitions',
+  again: true,
   begin: () => ({
     rule: (node) => {
       if (!operandsOf(node).some(({ dtype }) => dtype === 'f64') || HAVE_KERNELS.has(node.op)) return undefined
