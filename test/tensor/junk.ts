@@ -10,7 +10,18 @@ const { Tensor } = ingot
 type Call = (...args: readonly unknown[]) => unknown
 
 /** What is protected, or serves those who build plans: no caller has these. */
-const INTERNAL = new Set(['constructor', 'apply', 'checkOperands', 'checkTensors', 'elementType', 'axisOf', 'axesOf', 'settle', 'rebind'])
+const INTERNAL = new Set([
+  'constructor',
+  'apply',
+  'checkOperands',
+  'checkTensors',
+  'elementType',
+  'axisOf',
+  'axesOf',
+  'floats',
+  'settle',
+  'rebind',
+])
 const INTERNAL_STATIC = new Set(['length', 'name', 'prototype', 'leaf', 'over', 'cache', 'onto', 'holding', 'of'])
 
 /** Methods by name, those of every class that tensors extend. */

@@ -51,6 +51,11 @@ export abstract class ElementwiseMethods extends BaseMethods {
     return this.apply('map', [this], { expr: { cast: type, of: { input: 0 } }, type })
   }
 
+  /** The same numbers as floats: differences and squares of small integers would wrap. */
+  protected floats(op: string): this {
+    return isFloatType(this.elementType(op)) ? this : this.to('f32')
+  }
+
   /** `a` where this holds (is not zero), `b` elsewhere. */
   where(a: this | number, b: this | number): this {
     this.checkOperands('where', [a, b])

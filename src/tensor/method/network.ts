@@ -86,7 +86,9 @@ export abstract class NetworkMethods extends WindowMethods {
     const { weight, bias, axis = 1, eps = 1e-5 } = optionsOf('batchNorm', options)
     this.checkTensors('batchNorm', [mean, variance], [weight, bias])
     checkFinite('batchNorm', 'eps', eps, 0)
-    const normal = this.sub(this.#channels(mean, axis)).mul(this.#channels(variance.add(eps).rsqrt(), axis))
+    const normal = this.floats('batchNorm')
+      .sub(this.#channels(mean, axis))
+      .mul(this.#channels(variance.add(eps).rsqrt(), axis))
     return normal.#scaled(weight, bias, axis)
   }
   /** Each channel of each image by itself: [n, c, ...]. */

@@ -50,9 +50,10 @@ export abstract class ReduceMethods extends ShapeMethods {
 
   /** The logarithm of the sum of exponentials, without overflow. */
   logsumexp(axes?: Axes, keep = false): this {
-    const most = this.max(axes, true).stopGradient()
+    const x = this.floats('logsumexp')
+    const most = x.max(axes, true).stopGradient()
     const finite = most.isInfinite().where(0, most) // of nothing but -Infinity it is that
-    const sum = this.sub(finite).exp().sum(axes, true).log().add(finite)
+    const sum = x.sub(finite).exp().sum(axes, true).log().add(finite)
     return keep ? sum : sum.reshape(...this.#without(axes))
   }
   /** The sum of absolute values. */
@@ -61,7 +62,7 @@ export abstract class ReduceMethods extends ShapeMethods {
   }
   /** The root of the sum of squares. */
   l2Norm(axes?: Axes, keep?: boolean): this {
-    return this.square().sum(axes, keep).sqrt()
+    return this.floats('l2Norm').square().sum(axes, keep).sqrt()
   }
   /** The mean squared distance from the mean; `correction` is what the count is lessened by (1: of a sample). */
   variance(axes?: Axes, options: { keep?: boolean; correction?: number } = {}): this {

@@ -159,7 +159,8 @@ export abstract class WindowMethods extends ProductMethods {
     for (const list of [sizes, axes ?? []]) checkList('resize', 'what names sizes or axes', list)
     const list = axes ?? sizes.map((_, i) => this.rank - sizes.length + i)
     if (list.length !== sizes.length) fail('resize', 'wrong number of axes', list, `${sizes.length}`)
-    return sizes.reduce<this>((image, size, i) => image.#resizeAxis(this.axisOf('resize', list[i] ?? 0), size, mode), this)
+    const whole = mode === 'linear' ? this.floats('resize') : this
+    return sizes.reduce<this>((image, size, i) => image.#resizeAxis(this.axisOf('resize', list[i] ?? 0), size, mode), whole)
   }
   #resizeAxis(axis: number, size: number, mode: 'nearest' | 'linear'): this {
     checkWhole('resize', 'a size', size, 1)
@@ -180,10 +181,9 @@ export abstract class WindowMethods extends ProductMethods {
       )
     const place = middle.sub(0.5).clamp(0, from - 1)
     const low = place.floor()
-    const type = this.elementType('resize')
     const share = place
       .sub(low)
-      .to(isFloatType(type) ? type : 'f32')
+      .to(this.elementType('resize'))
       .reshape(size, ...this.shape.slice(axis + 1).map(() => 1))
     const [a, b] = [low, low.add(1).minimum(from - 1)].map((index) => this.gather(index.to('i32'), axis)) as [this, this]
     return a.add(b.sub(a).mul(share))
