@@ -5,7 +5,7 @@
 // call. What f computes without tensors happens while it is traced, and never again.
 
 import { type Command, type Device } from '../device/device.ts'
-import { type DeviceChoice, resolveDevice } from './default-device.ts'
+import { resolveDevice } from './default-device.ts'
 import { realizeNode } from './evaluate.ts'
 import { operandsFirst } from './graph.ts'
 import { countMade, makeNode } from './make-node.ts'
@@ -13,7 +13,7 @@ import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { fail } from './operand.ts'
 import { type Plan, buildPlan } from './plan.ts'
 import { Storage } from './storage.ts'
-import { Tensor } from './tensor.ts'
+import { Tensor, commonDevice } from './tensor.ts'
 import { traced } from './trace.ts'
 import { flatten, mapTree } from './tree.ts'
 
@@ -84,7 +84,7 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   for (const { tensor, old } of assigned) tensor.rebind(old)
 
   const inputs = stand.map(({ node }) => node).filter((node): node is TensorNode & Leaf => node.op === 'leaf')
-  const device = await resolveDevice(choiceOf([...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
+  const device = await resolveDevice(commonDevice('compile', [...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
   await realizeOlder([...values, ...assigned.flatMap(({ old, value }) => [old, value])], before, device)
   for (const leaf of inputs) giveMemory(leaf, device)
   const outputs = values.map((node) => (bytesOf(node) <= SMALL ? { node } : { node, leaf: giveMemory(leafLike(node), device) }))
@@ -102,10 +102,6 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   })
   const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
   return { device, plan, inputs, result, outputs, captured: holders }
-}
-
-function choiceOf(tensors: readonly Tensor[]): DeviceChoice | undefined {
-  return tensors.find(({ device }) => device !== undefined)?.device
 }
 
 /** What was written down before the function ran is computed once, not in every run. */
@@ -169,6 +165,8 @@ async function run({ device, plan, inputs, result, outputs, captured }: Entry, a
 /** Puts the value of an argument into the memory that the plan reads. */
 async function bring(device: Device, arg: Tensor | undefined, leaf: Leaf, moves: Command[]): Promise<void> {
   if (arg === undefined) return fail('compile', 'an argument is missing', 'nothing', 'a tensor')
+  if (typeof arg.device === 'object' && arg.device !== device)
+    return fail('compile', 'an argument lies on another device', arg.device.name, device.name)
   await arg.realize()
   const { node } = arg
   if (node.op !== 'leaf') return fail('compile', 'an argument has no memory', node.op)

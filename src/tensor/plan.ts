@@ -6,7 +6,7 @@ import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
 import { lowerGraph } from './lowering.ts'
 import { makeNode } from './make-node.ts'
-import { Tensor, checkTensors } from './tensor.ts'
+import { Tensor, checkTensors, commonDevice } from './tensor.ts'
 
 export interface PlanSpec {
   /** results that each run brings back to the caller, in this order */
@@ -18,7 +18,7 @@ export interface PlanSpec {
 /** A leaf's memory with a value in it, as an effect of a plan. What else reads the leaf there sees what was there before. */
 export function assignment(leaf: Tensor, value: Tensor): Tensor {
   checkTensors('assignment', [leaf, value])
-  return new Tensor(makeNode('assign', [leaf.node, value.node], {}))
+  return new Tensor(makeNode('assign', [leaf.node, value.node], {}), commonDevice('assignment', [leaf, value]))
 }
 
 export interface Plan extends Disposable {

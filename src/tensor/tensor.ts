@@ -303,7 +303,7 @@ export function checkTensors(op: string, tensors: readonly unknown[]): void {
 }
 
 /** The device that the operands lie on, if any of them does. */
-function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
+export function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
   const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [device])))
   const [first, second] = devices
   if (second === undefined) return first

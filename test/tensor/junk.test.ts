@@ -2,10 +2,12 @@
 
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { ElementType } from '../../src/base/element.ts'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { Tensor, setDefaultDevice } from '../../src/index.ts'
-import { type Setting, complaint, functions, junk, makeSetting, methodNames, resolve } from './junk.ts'
+import { type Setting, complaint, functions, junk, makeSetting, methodNames, replaced, resolve } from './junk.ts'
+import { CALLS } from './method-call.ts'
 
 const RUNS = Number(process.env['INGOT_JUNK'] ?? 3000)
 /** Little memory: what is too large is refused before anybody has to find it. */
@@ -39,6 +41,28 @@ test('every method', { timeout: 3_600_000 }, () =>
       fc.asyncProperty(any, async ({ method, receiver, args }) => {
         const x = tensors[receiver] as unknown as Record<string, (...args: readonly unknown[]) => unknown>
         const given = args.map((each) => resolve(each, tensors))
+        expect(await complaint(() => x[method]!(...given))).toBeUndefined()
+      }),
+      { numRuns: RUNS },
+    )
+  }),
+)
+
+test('every method, with one thing wrong in a call that makes sense', { timeout: 3_600_000 }, () =>
+  withSetting(async ({ device, tensors }) => {
+    const names = Object.keys(tensors)
+    const any = fc.record({
+      method: fc.constantFrom(...Object.keys(CALLS)),
+      type: fc.constantFrom<ElementType>('f32', 'f32', 'f32', 'i32', 'bf16', 'u8', 'f64'),
+      path: fc.array(fc.nat(9), { minLength: 1, maxLength: 3 }),
+      wrong: junk(names),
+    })
+    const make = (type: ElementType) => (shape: readonly number[], own?: ElementType) => Tensor.ones(shape, { dtype: own ?? type, device })
+    await fc.assert(
+      fc.asyncProperty(any, async ({ method, type, path, wrong }) => {
+        const { on, args } = CALLS[method]!
+        const x = on(make(type)) as unknown as Record<string, (...args: readonly unknown[]) => unknown>
+        const given = replaced(args(make(type)), path, resolve(wrong, tensors))
         expect(await complaint(() => x[method]!(...given))).toBeUndefined()
       }),
       { numRuns: RUNS },

@@ -114,13 +114,35 @@ export function resolve(each: Junk, tensors: Setting['tensors']): unknown {
   return 'list' in each ? each.list.map((inner) => resolve(inner, tensors)) : each.value
 }
 
+/** What may be said when something is computed: there is no such device, or no such memory, or not any more. */
+const LATE: readonly ingot.ErrorCode[] = ['unknown-name', 'too-large', 'out-of-memory', 'closed']
+
+/** Arguments with one of them, or something inside of one, replaced. */
+export function replaced(args: readonly unknown[], path: readonly number[], by: unknown): unknown[] {
+  const [first = 0, ...rest] = path
+  return args.map((arg, i) => {
+    if (i !== first % args.length) return arg
+    if (rest.length === 0) return by
+    if (Array.isArray(arg) && arg.length > 0) return replaced(arg, rest, by)
+    const isPlain = typeof arg === 'object' && arg !== null && Object.getPrototypeOf(arg) === Object.prototype
+    if (!isPlain) return by
+    const keys = Object.keys(arg)
+    const values = replaced(Object.values(arg), rest, by)
+    return Object.fromEntries(keys.map((key, at) => [key, values[at]]))
+  })
+}
+
 /** Calls, computes what comes of it, and gives what went wrong, if anything did. */
 export async function complaint(call: () => unknown, more: readonly unknown[] = []): Promise<string | undefined> {
   const begin = performance.now()
+  let isCalled = false
   try {
     const result = await settle(call(), more)
+    isCalled = true
     await Promise.all(result.map((tensor) => (tensor.dtype === 'i64' ? tensor.bytes() : tensor.data())))
   } catch (error) {
+    // What is wrong with a call is said by the call; devices and their memory are known later.
+    if (isCalled && isIngotError(error) && LATE.every((code) => code !== error.code)) return `not said at the call: ${error.stack}`
     if (!isIngotError(error)) return error instanceof Error ? `${error.stack?.split('\n').slice(0, 6).join('\n')}` : String(error)
   }
   const took = performance.now() - begin

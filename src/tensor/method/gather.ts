@@ -58,7 +58,8 @@ export abstract class GatherMethods extends ReduceMethods {
     this.checkTensors('scatter', [ids, values])
     const at = this.axisOf('scatter', axis)
     const isFull = ids.shape.every((size, each) => each === at || size === this.shape[each])
-    if (isFull || ids.rank !== this.rank) return this.apply('scatter', [this, ids, values], { axis: at, kind, ids: 'along' })
+    const fits = ids.shape.every((size, each) => each === at || size <= (this.shape[each] ?? 0))
+    if (isFull || !fits || ids.rank !== this.rank) return this.apply('scatter', [this, ids, values], { axis: at, kind, ids: 'along' })
     // Only part of what lies beside the axis is written.
     const sizes = this.shape.map((size, each) => (each === at ? size : Math.min(size, ids.shape[each] ?? 1)))
     const part = this.slice(...sizes.map((size) => [0, size] as const)).#scatterAlong(ids, values, axis, kind)

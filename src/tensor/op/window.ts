@@ -28,7 +28,10 @@ const windowPart = ({ kernel, strides, dilations, padding, out }: WindowAttrs): 
 /** Lists and nothing else, before anybody counts what is in them. */
 function checkWindowLists(op: string, { kernel, strides, dilations, padding, out }: WindowAttrs): void {
   for (const list of [kernel, strides, dilations, padding, out]) checkList(op, 'what names windows', list)
-  for (const width of padding) checkList(op, 'the padding of an axis', width)
+  for (const width of padding) {
+    checkList(op, 'the padding of an axis', width)
+    if (width.length !== 2) fail(op, 'the padding of an axis has no two sides', width.length, 2)
+  }
 }
 
 export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']: Operation<O> } = {
