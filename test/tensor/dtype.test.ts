@@ -151,12 +151,14 @@ describe.each([
     await using device = await open()
     const [a, b] = [[0.5, 1, 2.25, -0.75], [1.5, -2, 0.25, 3]] // prettier-ignore
     const [x, y] = [a, b].map((list) => Tensor.from(list, { dtype: 'f64', device })) as [Tensor, Tensor]
-    for (const [name, plain] of Object.entries(PLAIN)) {
+    const check = async ([name, plain]: readonly [string, (a: number, b: number) => number]): Promise<string[]> => {
       const method = x[name as keyof Tensor] as unknown as Method
       const got = await (method.apply(x, plain.length === 2 ? [y] : []) as Tensor).data()
       const want = a.map((value, i) => plain(value, b[i]!))
-      expect(difference({ dtype: 'f64', values: got }, want, 'f64'), name).toBeUndefined()
+      const error = difference({ dtype: 'f64', values: got }, want, 'f64')
+      return error === undefined ? [] : [`${name}: ${error}`]
     }
+    expect((await Promise.all(Object.entries(PLAIN).map(check))).flat()).toEqual([])
   })
 
   test('products of integers are exact, and wrap as their type does', async () => {
@@ -166,6 +168,16 @@ describe.each([
     expect(await large.toArray()).toEqual([[16_777_217 + 3 * 65_536]])
     expect(await of([[2 ** 31 + 1]], 'u32').matmul(of([[3]], 'u32')).item()).toBe((3 * (2 ** 31 + 1)) % 2 ** 32) // prettier-ignore
     expect(await of([[100, 100]], 'i8').matmul(of([[1], [1]], 'i8')).item()).toBe(200 - 256) // prettier-ignore
+  })
+
+  test('the largest of doubles that are one as floats, or as integers', async () => {
+    await using device = await open()
+    const near = Tensor.from([1, 1 + 2 ** -50, 1 - 2 ** -50, 1], { dtype: 'f64', device })
+    const x = near.reshape(2, 2)
+    const found = [near.argmax(), near.argmin(), x.argmax(0), x.argmin(1), near.add(-3).argmax()]
+    expect(await Promise.all(found.map((each) => each.toArray()))).toEqual([1, 2, [0, 0], [0, 0], 1])
+    const long = Tensor.arange(0, 5000, 1, { dtype: 'f64', device }).mul(2 ** -40)
+    expect(await Promise.all([long.argmax().item(), long.neg().argmax().item()])).toEqual([4999, 0])
   })
 
   test('doubles are sorted, NaN last', async () => {

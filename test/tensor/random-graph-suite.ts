@@ -38,19 +38,19 @@ export function testRandomGraphs({ name, open, missing, runs }: GraphDevice): vo
 
     test('evaluated', { timeout: TIMEOUT }, () =>
       fc.assert(
-        fc.asyncProperty(randomGraph, (graph) => checkGraph(graph, device, reference)),
+        fc.asyncProperty(randomGraph(device.caps), (graph) => checkGraph(graph, device, reference)),
         options(1),
       ),
     )
     test('evaluated, with races and ends of buffers watched', { timeout: TIMEOUT }, () =>
       fc.assert(
-        fc.asyncProperty(randomGraph, (graph) => checkGraph(graph, device, checked)),
+        fc.asyncProperty(randomGraph(device.caps), (graph) => checkGraph(graph, device, checked)),
         options(1 / 3),
       ),
     )
     test('compiled, with memory that is assigned to', { timeout: TIMEOUT }, () =>
       fc.assert(
-        fc.asyncProperty(randomGraph, (graph) => checkCompiled(graph, device, reference)),
+        fc.asyncProperty(randomGraph(device.caps), (graph) => checkCompiled(graph, device, reference)),
         options(1 / 3),
       ),
     )

@@ -1,10 +1,10 @@
 // Operations of random graphs that move elements, choose them, or go over whole axes.
 
-import { ELEMENT_TYPES, type ElementType } from '../../src/base/element.ts'
+import type { ElementType } from '../../src/base/element.ts'
 import { isFloatType } from '../../src/tensor/promote.ts'
 import type { PadMode, SliceRange } from '../../src/tensor/method/shape.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
-import { FUNCTION_ERROR, type Known, castKnown, isExact, known, movedKnown, productKnown, sumKnown } from './random-known.ts'
+import { type Known, castKnown, functionError, isExact, known, movedKnown, productKnown, sumKnown } from './random-known.ts'
 import { type Operate, made } from './random-op.ts'
 import { MOST_AXES, MOST_ELEMENTS, type Tape, type Value, fit, sizeOf } from './random-tape.ts'
 
@@ -155,7 +155,7 @@ function reduced(tape: Tape): Value | undefined {
 
 /** Relative error of a result that goes through memory of this type on the way. */
 function storage(type: ElementType): number {
-  return FUNCTION_ERROR + (type === 'f16' ? 2 ** -9 : type === 'bf16' ? 2 ** -6 : 0)
+  return functionError(type) + (type === 'f16' ? 2 ** -9 : type === 'bf16' ? 2 ** -6 : 0)
 }
 
 function normalized(tape: Tape): Value | undefined {
@@ -167,10 +167,13 @@ function normalized(tape: Tape): Value | undefined {
   const along = (2 * error + 2 ** -20 * cols * most) * 4 * (1 + Math.sqrt(cols)) // eps is 1/16: its root is 4
   switch (tape.below(4)) {
     case 0:
-      return made(tensor.softmax(axis), known(type, { most: 1, error: 2 * error + FUNCTION_ERROR, operations: 2 * MOST_ELEMENTS ** 0.5 }))
+      return made(
+        tensor.softmax(axis),
+        known(type, { most: 1, error: 2 * error + functionError(type), operations: 2 * MOST_ELEMENTS ** 0.5 }),
+      )
     case 1: {
       const size = 2 * most + Math.log(MOST_ELEMENTS)
-      return made(tensor.logSoftmax(axis), known(type, { most: size, error: 3 * error + FUNCTION_ERROR * size }))
+      return made(tensor.logSoftmax(axis), known(type, { most: size, error: 3 * error + functionError(x.type) * size }))
     }
     case 2:
       return made(tensor.layerNorm(undefined, undefined, 1 / 16), known(type, { most: 4 * most + 1, error: along, operations: 8 }))
@@ -262,5 +265,3 @@ export const OVER_AXES: readonly Operate[] = [
   multiplied,
   convolved,
 ]
-
-export const LEAF_TYPES: readonly ElementType[] = ELEMENT_TYPES.filter((type) => type !== 'f64' && type !== 'i64')

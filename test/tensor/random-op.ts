@@ -5,7 +5,7 @@
 import type { ElementType } from '../../src/base/element.ts'
 import { isFloatType, promote } from '../../src/tensor/promote.ts'
 import type { Tensor } from '../../src/tensor/tensor.ts'
-import { FUNCTION_ERROR, type Known, castKnown, isExact, known, movedKnown, productKnown } from './random-known.ts'
+import { type Known, castKnown, functionError, isExact, known, movedKnown, productKnown } from './random-known.ts'
 import { type Tape, type Value, fit, narrower } from './random-tape.ts'
 
 export type Operate = (tape: Tape) => Value | undefined
@@ -34,7 +34,7 @@ function pair(tape: Tape, fits: (value: Value) => boolean = () => true): [Value,
 
 function addKnown(a: Known, b: Known): Known | undefined {
   const grain = a.grain !== undefined && b.grain !== undefined ? Math.min(a.grain, b.grain) : undefined
-  return known(a.type, { most: a.most + b.most, error: a.error + b.error, grain })
+  return known(a.type, { most: a.most + b.most, error: a.error + b.error, grain, isRounded: true })
 }
 
 const arithmetic =
@@ -62,7 +62,7 @@ const smooth =
     const x = tape.float((value) => value.most <= limit)
     if (x === undefined) return undefined
     const size = most(x.most)
-    return made(of(x.tensor), known(x.type, { most: size, error: slope(x.most) * x.error + FUNCTION_ERROR * size, operations: 4 }))
+    return made(of(x.tensor), known(x.type, { most: size, error: slope(x.most) * x.error + functionError(x.type) * size, operations: 4 }))
   }
 
 /** A function of numbers that rounds nothing. */

@@ -1,6 +1,6 @@
 // Choices of a random graph: numbers from a list, which fast-check makes and shrinks, each taken for one of as many as there are.
 
-import { type ElementType, ELEMENT_BYTES } from '../../src/base/element.ts'
+import type { ElementType } from '../../src/base/element.ts'
 import { isFloatType } from '../../src/tensor/promote.ts'
 import type { Tensor } from '../../src/tensor/tensor.ts'
 import type { Known } from './random-known.ts'
@@ -16,11 +16,13 @@ export const MOST_AXES = 5
 export class Tape {
   readonly #numbers: readonly number[]
   readonly #values: readonly Value[]
+  readonly #types: readonly ElementType[]
   #at = 0
 
-  constructor(numbers: readonly number[], values: readonly Value[]) {
+  constructor(numbers: readonly number[], values: readonly Value[], types: readonly ElementType[]) {
     this.#numbers = numbers
     this.#values = values
+    this.#types = types
   }
 
   /** A whole number from 0 to below `count`. */
@@ -60,7 +62,7 @@ export class Tape {
     return chosen.length === 0 && rank > 0 ? [this.below(rank)] : chosen
   }
   type(): ElementType {
-    return this.of(Object.keys(ELEMENT_BYTES).filter((type) => type !== 'f64') as ElementType[])
+    return this.of(this.#types)
   }
 }
 
