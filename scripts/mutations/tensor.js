@@ -109,7 +109,7 @@ export const TENSOR = [
     file: 'src/tensor/rewrite/chain.ts',
     find: "return type === 'f16' || type === 'bf16' || type === 'i8'",
     replace: "return type === 'i8'",
-    tests: ['test/tensor/random-graph.test.ts'],
+    tests: DTYPE,
   },
   {
     name: 'memory of another device is read as if it were the own',

@@ -180,6 +180,17 @@ describe.each([
     expect(await Promise.all([long.argmax().item(), long.neg().argmax().item()])).toEqual([4999, 0])
   })
 
+  test.each(['f16', 'bf16'] as const)('%s is rounded between operations that are joined as memory would round it', async (dtype) => {
+    await using device = await open()
+    const numbers = Float64Array.from({ length: 64 }, (_, i) => Math.sin(i + 1))
+    const x = Tensor.from(numbers, { dtype, device })
+    const joined = x.mul(x).add(x)
+    const [product, scaled] = [x.mul(x), x.mul(3)]
+    await Promise.all([product.realize(), scaled.realize()])
+    expect(await joined.data()).toEqual(await product.add(x).data())
+    expect(await x.mul(3).sum().item()).toBe(await scaled.sum().item())
+  })
+
   test('doubles are sorted, NaN last', async () => {
     await using device = await open()
     const x = Tensor.from([2, Number.NaN, 1 + 2 ** -50, 1, 2], { dtype: 'f64', device })

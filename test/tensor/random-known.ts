@@ -56,7 +56,9 @@ export function known(type: ElementType, { most, error = 0, grain, operations = 
 /** The same elements as another type. */
 export function castKnown({ type: from, most, error, grain }: Known, type: ElementType): Known | undefined {
   if (from === type) return { type, most, error, ...(grain !== undefined && { grain }) }
-  if (!isFloatType(type)) return error === 0 ? known(type, { most: type === 'bool' ? 1 : most }) : undefined
+  // What is below 0 becomes large: of integers it wraps.
+  const wraps = isUnsigned(type) && !isFloatType(from) && !isUnsigned(from)
+  if (!isFloatType(type)) return error === 0 ? known(type, { most: type === 'bool' ? 1 : wraps ? Infinity : most }) : undefined
   return known(type, { most, error, grain, isRounded: true })
 }
 
@@ -87,6 +89,10 @@ export function productKnown(type: ElementType, a: Known, b: Known, count = 1): 
 /** Sums of so many elements. */
 export function sumKnown({ type, most, error, grain }: Known, count: number): Known | undefined {
   return known(type, { most: count * most, error: count * error, grain, operations: count })
+}
+
+export function isUnsigned(type: ElementType): boolean {
+  return type === 'u32' || type === 'u8' || type === 'bool'
 }
 
 export function isExact({ error }: Known): boolean {

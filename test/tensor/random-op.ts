@@ -5,7 +5,7 @@
 import type { ElementType } from '../../src/base/element.ts'
 import { isFloatType, promote } from '../../src/tensor/promote.ts'
 import type { Tensor } from '../../src/tensor/tensor.ts'
-import { type Known, castKnown, functionError, isExact, known, movedKnown, productKnown } from './random-known.ts'
+import { type Known, castKnown, functionError, isExact, isUnsigned, known, movedKnown, productKnown } from './random-known.ts'
 import { type Tape, type Value, fit, narrower } from './random-tape.ts'
 
 export type Operate = (tape: Tape) => Value | undefined
@@ -140,9 +140,12 @@ function quotient(tape: Tape): Value | undefined {
   return below && made(a.tensor.div(b.tensor.square().add(1)), known(a.type, { most: a.most, error, operations: 4 }))
 }
 
-export const ELEMENTWISE: readonly Operate[] = [
+const arithmetics: readonly Operate[] = [
   arithmetic((a, b) => a.add(b), addKnown),
-  arithmetic((a, b) => a.sub(b), addKnown),
+  arithmetic(
+    (a, b) => a.sub(b),
+    (a, b, type) => (isUnsigned(type) ? known(type, { most: Infinity }) : addKnown(a, b)),
+  ),
   arithmetic(
     (a, b) => a.mul(b),
     (a, b, type) => productKnown(type, a, b),
@@ -155,11 +158,15 @@ export const ELEMENTWISE: readonly Operate[] = [
     (a, b) => a.maximum(b),
     (a, b) => movedKnown(a, b),
   ),
+  scaled,
+  scaled,
+  cast,
+]
+
+export const ELEMENTWISE: readonly Operate[] = [
+  // Chains of these are joined most, and rounded most alike.
+  ...Array.from({ length: 5 }, () => arithmetics).flat(),
   quotient,
-  scaled,
-  scaled,
-  cast,
-  cast,
   where,
   whole((a, b) => a.quotient(b)),
   whole((a, b) => a.remainder(b)),

@@ -43,8 +43,7 @@ export class Tape {
   /** One of the values so far, the later the likelier. */
   value(fits: (value: Value) => boolean = () => true): Value | undefined {
     const all = this.#values.filter(fits)
-    const late = all.slice(-3)
-    return late.length === 0 ? undefined : this.of(this.flag() ? late : all)
+    return all.length === 0 ? undefined : this.of(all.slice(-this.of([1, 1, 3, all.length])))
   }
   float(fits: (value: Value) => boolean = () => true): Value | undefined {
     return this.value((value) => isFloatType(value.type) && fits(value))
