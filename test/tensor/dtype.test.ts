@@ -13,7 +13,7 @@ import { isFloatType } from '../../src/tensor/promote.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { onTensorWarning } from '../../src/tensor/warning.ts'
 import { methodNames } from './junk.ts'
-import { CALLS, type Make, type MethodCall } from './method-call.ts'
+import { CALLS, type Make, type MethodCall, callMethod } from './method-call.ts'
 
 const FLOATS = ['f32', 'f16', 'bf16', 'f64'] as const
 const INTEGERS = ['i32', 'u32', 'i8', 'u8', 'bool', 'i64'] as const
@@ -74,10 +74,9 @@ const makeOn =
     return Tensor.from(numbers, { shape, dtype: own, device })
   }
 
-type Method = (...args: readonly unknown[]) => unknown
 function tensorsOf(name: string, { on, args }: MethodCall, make: Make): Tensor[] {
   const x = on(make)
-  const result = (x[name as keyof Tensor] as unknown as Method).apply(x, [...args(make)])
+  const result = callMethod(x, name, args(make))
   const values: unknown[] = result instanceof Tensor ? [result] : typeof result === 'object' && result !== null ? Object.values(result) : []
   return values.filter((value) => value instanceof Tensor)
 }
@@ -152,8 +151,7 @@ describe.each([
     const [a, b] = [[0.5, 1, 2.25, -0.75], [1.5, -2, 0.25, 3]] // prettier-ignore
     const [x, y] = [a, b].map((list) => Tensor.from(list, { dtype: 'f64', device })) as [Tensor, Tensor]
     const check = async ([name, plain]: readonly [string, (a: number, b: number) => number]): Promise<string[]> => {
-      const method = x[name as keyof Tensor] as unknown as Method
-      const got = await (method.apply(x, plain.length === 2 ? [y] : []) as Tensor).data()
+      const got = await (callMethod(x, name, plain.length === 2 ? [y] : []) as Tensor).data()
       const want = a.map((value, i) => plain(value, b[i]!))
       const error = difference({ dtype: 'f64', values: got }, want, 'f64')
       return error === undefined ? [] : [`${name}: ${error}`]

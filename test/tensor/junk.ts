@@ -5,6 +5,7 @@ import * as fc from 'fast-check'
 import { isIngotError } from '../../src/base/error.ts'
 import type { Device } from '../../src/device/device.ts'
 import * as ingot from '../../src/index.ts'
+import { callMethod } from './method-call.ts'
 
 const { Tensor } = ingot
 type Call = (...args: readonly unknown[]) => unknown
@@ -44,7 +45,7 @@ export function functions(): ReadonlyMap<string, Call> {
   }
   const statics = Object.getOwnPropertyNames(Tensor).filter((name) => !INTERNAL_STATIC.has(name))
   return new Map<string, Call>([
-    ...statics.map((name): [string, Call] => [name, (Tensor as unknown as Record<string, Call>)[name]!.bind(Tensor)]),
+    ...statics.map((name): [string, Call] => [name, (...args) => callMethod(Tensor, name, args)]),
     ...Object.entries(random).map(([name, call]): [string, Call] => [`random.${name}`, call as Call]),
     ...Object.entries(own).map(([name, call]): [string, Call] => [name, call as Call]),
     ['setDefaultDevice', choose],

@@ -11,6 +11,13 @@ export interface MethodCall {
   readonly args: (make: Make) => readonly unknown[]
 }
 
+/** Calls a method by name, whatever it takes. */
+export function callMethod(of: object, name: string, args: readonly unknown[]): unknown {
+  const method: unknown = Reflect.get(of, name)
+  if (typeof method !== 'function') throw new Error(`there is no method ${name}`)
+  return Reflect.apply(method, of, args)
+}
+
 const matrix = (make: Make): Tensor => make([2, 3])
 const call = (args: (make: Make) => readonly unknown[] = () => [], on: (make: Make) => Tensor = matrix): MethodCall => ({ on, args })
 const unary = call()

@@ -3,5 +3,5 @@
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { testRandomGraphs } from './random-graph-suite.ts'
 
-testRandomGraphs({ name: 'cpu', open: () => openCpu(), runs: 60 })
-testRandomGraphs({ name: 'cpu as WebAssembly', open: () => openCpu({ level: 'wasm' }), runs: 60 })
+testRandomGraphs({ name: 'cpu', open: () => openCpu(), runs: 40 })
+testRandomGraphs({ name: 'cpu as WebAssembly', open: () => openCpu({ level: 'wasm' }), runs: 40 })
