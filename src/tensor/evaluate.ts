@@ -83,7 +83,7 @@ async function evaluate(device: Device, group: readonly Wish[]): Promise<void> {
   done.then(
     (results) => answer(group, results),
     (error: unknown) => {
-      for (const storage of settled) storage.fail(error)
+      settled.takeBack(error)
       for (const { reject } of group) reject(error)
     },
   )
@@ -105,15 +105,27 @@ function isHeld(node: TensorNode): boolean {
   return handleOf(node) !== undefined
 }
 
-/** Tells everybody who holds a value where it is now. Gives the new memory. */
-function settle(device: Device, { values }: Lowered): Storage[] {
+interface Settled {
+  /** Nothing was computed: everybody has what there was before, and may ask again. */
+  takeBack(error: unknown): void
+}
+
+/** Tells everybody who holds a value where it will be. */
+function settle(device: Device, { values }: Lowered): Settled {
   const made = new Map<BufferHandle, Storage>()
+  const undo: (() => void)[] = []
   for (const { node, from } of values) {
     const storage = 'buffer' in from ? (made.get(from.buffer) ?? Storage.owning(device, from.buffer, from.bytes)) : storageOf(from)
     if ('buffer' in from && storage !== undefined) made.set(from.buffer, storage)
-    if (storage !== undefined) handleOf(node)?.settle(storage)
+    const taken = storage === undefined ? undefined : handleOf(node)?.settle(storage)
+    if (taken !== undefined) undo.push(taken)
   }
-  return [...made.values()]
+  return {
+    takeBack: (error) => {
+      for (const storage of made.values()) storage.fail(error)
+      for (const each of undo) each()
+    },
+  }
 }
 
 function storageOf(leaf: TensorNode): Storage | undefined {

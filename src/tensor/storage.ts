@@ -114,9 +114,10 @@ export class Storage {
     this.#host = undefined
   }
 
-  /** What was to be computed into this memory failed: whoever reads it hears why. */
+  /** What was to be computed into this memory failed: it goes back, and whoever reads it hears why. */
   fail(error: unknown): void {
     this.#failure = error
+    this.dispose()
   }
 
   /** Gives the memory back now. What reads it later is refused. */

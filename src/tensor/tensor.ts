@@ -7,7 +7,7 @@ import { type ElementArrays, type ElementType, decodeElements, isElementType } f
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
 import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
-import { type DeviceChoice, checkDevice } from './default-device.ts'
+import { type DeviceChoice, checkDevice, knownDevice } from './default-device.ts'
 import { readNode, realizeNode } from './evaluate.ts'
 import { type FromOptions, type NestedNumbers, type NumberSource, hostValues, nest } from './host.ts'
 import { makeNode } from './make-node.ts'
@@ -268,9 +268,9 @@ export class Tensor extends Methods implements Handle, Disposable {
   get isWanted(): boolean {
     return this.#isWanted
   }
-  settle(storage: Storage): void {
-    becomeLeaf(this.#node, storage)
+  settle(storage: Storage): () => void {
     this.#device ??= storage.device
+    return becomeLeaf(this.#node, storage)
   }
 
   /** Gives its memory back now; what was computed from it stays. */
@@ -304,7 +304,7 @@ export function checkTensors(op: string, tensors: readonly unknown[]): void {
 
 /** The device that the operands lie on, if any of them does. */
 export function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
-  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [device])))
+  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [knownDevice(device)])))
   const [first, second] = devices
   if (second === undefined) return first
   const name = (device: DeviceChoice | undefined): string => (typeof device === 'object' ? device.name : String(device))

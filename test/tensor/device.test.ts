@@ -6,6 +6,7 @@ import { openCpu } from '../../src/device/cpu/cpu.ts'
 import type { Device } from '../../src/device/device.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
+import { closeDevices, setDefaultDevice } from '../../src/tensor/default-device.ts'
 import { compile } from '../../src/tensor/compile.ts'
 import { assignment, buildPlan } from '../../src/tensor/plan.ts'
 import { heldBytes } from '../../src/tensor/storage.ts'
@@ -29,6 +30,19 @@ describe('of two devices', () => {
     expect(x.device).toBe(first)
     expect(() => x.add(other)).toThrow(refused(/different devices/))
     expect(await x.add(1).toArray()).toEqual([2, 3, 4])
+  })
+
+  test('a device is the same by its name and by itself', async () => {
+    setDefaultDevice('reference')
+    try {
+      const x = Tensor.from([1, 2, 3])
+      const sum = await x.add(1).realize()
+      const named = Tensor.from([10, 20, 30], { device: 'reference' })
+      expect(await sum.add(named).add(x).toArray()).toEqual([13, 25, 37])
+    } finally {
+      setDefaultDevice('auto')
+      await closeDevices()
+    }
   })
 
   test('what was written down before it lay anywhere is refused when it is computed', async () => {
@@ -78,6 +92,22 @@ describe.each([
     if (isComputed)
       expect([await x.toArray(), await kept.add(1).toArray()]).toEqual([[1, 2, 3], [3, 5, 7]]) // prettier-ignore
     else await expect(kept.add(1).data()).resolves.toHaveLength(3)
+  })
+
+  test('what was written down before stays, whatever it was to be computed with', async () => {
+    await using device = await open()
+    const x = Tensor.from([1, 2, 3], { device })
+    const [sum, product] = [x.add(1), x.mul(2)]
+    const huge = sum
+      .add(product)
+      .expand(2 ** 30, 3)
+      .cumsum(1)
+    await expect(Promise.all([huge.data(), product.data()])).rejects.toMatchObject({ name: 'IngotError' })
+    await expect(huge.realize()).rejects.toMatchObject({ name: 'IngotError' })
+    const values = Promise.all([sum.toArray(), product.add(1).toArray(), x.toArray()])
+    if (isComputed)
+      expect(await values).toEqual([[2, 3, 4], [3, 5, 7], [1, 2, 3]]) // prettier-ignore
+    else expect(await values).toHaveLength(3)
   })
 
   test('fills up one buffer after the other, and gives back what is not used', async () => {
