@@ -62,7 +62,8 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
     [Symbol.dispose]: () => {
       const all = [...entries.values()]
       entries.clear()
-      for (const entry of all) entry.then(release, () => {})
+      // What fails then has no memory: it was never made, or its device is closed, which gave back everything.
+      for (const entry of all) entry.then(release).catch(() => {})
     },
   })
 }

@@ -62,7 +62,7 @@ function takeTurn(device: Device, group: readonly Wish[]): void {
 async function evaluate(device: Device, group: readonly Wish[]): Promise<void> {
   await relieve(device)
   const roots = group.map(({ node }) => node)
-  upload(device, roots)
+  uploadLeaves(device, roots)
   const lowered = await lowerGraph(device, roots, { reads: roots.length, keep: isHeld })
   const reads = group.flatMap(({ read }, root): Command[] => {
     if (!read) return []
@@ -96,7 +96,7 @@ function answer(group: readonly Wish[], results: readonly Uint8Array[]): void {
 }
 
 /** What is on the host comes to the device. */
-function upload(device: Device, roots: readonly TensorNode[]): void {
+export function uploadLeaves(device: Device, roots: readonly TensorNode[]): void {
   for (const node of operandsFirst(roots)) if (node.op === 'leaf') node.attrs.storage.upload(device)
 }
 
