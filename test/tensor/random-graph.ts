@@ -120,14 +120,14 @@ export async function checkGraph(graph: Graph, device: Device, reference: Device
   mine.forEach((value, i) => compare(value, got[i]!, want[i]!))
 }
 
-/** The same as a function that is compiled, with a state that every call changes, called twice. */
+/** The same as a function that is compiled, and one that is not, with a state that every call changes, called twice. */
 export async function checkCompiled(graph: Graph, device: Device, reference: Device): Promise<void> {
   const about = build(
     graph,
     graph.leaves.map((each) => makeLeaf(each, undefined, 0)),
   )
   const last = about.at(-1)!
-  const [got, want] = [await runTwice(graph, last, device), await runTwice(graph, last, reference)]
+  const [got, want] = [await runTwice(graph, last, device, true), await runTwice(graph, last, reference, false)]
   const results = chosen(about, graph.leaves.length)
   const states = got.slice(0, 3).map((): Value => ({ ...last, error: last.error === 0 && !isFloatType(last.type) ? 0 : stateError(last) }))
   const each = [...states, ...results]
@@ -139,10 +139,10 @@ function stateError({ error, most, type }: Known): number {
   return 4 * error + (type === 'f64' ? 2 ** -48 : type === 'f32' ? 2 ** -20 : type === 'f16' ? 2 ** -8 : 2 ** -5) * Math.max(1, most)
 }
 
-async function runTwice(graph: Graph, { tensor: { shape }, type }: Value, device: Device): Promise<Numbers[]> {
+async function runTwice(graph: Graph, { tensor: { shape }, type }: Value, device: Device, isCompiled: boolean): Promise<Numbers[]> {
   const zeros = (): Tensor => Tensor.from(new Float64Array(sizeOf(shape)), { shape, dtype: type, device })
   const [sum, other] = [zeros(), zeros()]
-  using step = compile((...tensors: Tensor[]) => {
+  const step = (...tensors: Tensor[]): Tensor[] => {
     const values = build(graph, tensors)
     const { tensor } = values.at(-1)!
     const [before, old] = [sum.flip(), other.reshape(...shape)]
@@ -150,10 +150,12 @@ async function runTwice(graph: Graph, { tensor: { shape }, type }: Value, device
     other.assign(before)
     sum.assign(type === 'bool' ? before.xor(tensor) : type === 'i64' ? tensor.reshape(...shape) : before.add(tensor))
     return [before, old, sum, ...chosen(values, graph.leaves.length).map((value) => value.tensor)]
-  })
+  }
+  using compiled = compile(step)
   const results: Numbers[] = []
   for (const round of [0, 1]) {
-    const made = await step(...graph.leaves.map((each) => makeLeaf(each, device, round)))
+    const args = graph.leaves.map((each) => makeLeaf(each, device, round))
+    const made = isCompiled ? await compiled(...args) : step(...args)
     results.push(...(await Promise.all(made.map((each) => each.data()))))
   }
   return results
