@@ -2,6 +2,7 @@
 
 const ORDER = ['test/tensor/order.test.ts']
 const GRADIENT = ['test/tensor/gradient.test.ts']
+const DTYPE = ['test/tensor/dtype.test.ts']
 
 /** @type {readonly import('../mutations.js').Mutation[]} */
 export const TENSOR = [
@@ -116,5 +117,47 @@ export const TENSOR = [
     find: 'abandoned.register(this, this.#owned, this)',
     replace: 'void abandoned',
     tests: ['test/tensor/evaluate.test.ts'],
+  },
+  {
+    name: 'what joined maps hand each other is not rounded as memory would round it',
+    file: 'src/tensor/rewrite/chain.ts',
+    find: "return type === 'f16' || type === 'bf16' || type === 'i8'",
+    replace: "return type === 'i8'",
+    tests: DTYPE,
+  },
+  {
+    name: 'memory of another device is read as if it were the own',
+    file: 'src/tensor/storage.ts',
+    find: 'if (this.#device === undefined || this.#device === device) return',
+    replace: 'if (this.#device === undefined || device !== undefined) return',
+    tests: ['test/tensor/device.test.ts'],
+  },
+  {
+    name: 'small integers are multiplied in their own type',
+    file: 'src/tensor/method/product.ts',
+    find: "const wide = type === 'u32' || type === 'u8' ? 'u32' : 'i32'",
+    replace: "const wide = type === 'u32' ? 'f32' : 'i32'",
+    tests: DTYPE,
+  },
+  {
+    name: 'differences of unsigned integers are not computed in floats',
+    file: 'src/tensor/method/elementwise.ts',
+    find: "return isFloatType(this.elementType(op)) ? this : this.to('f32')",
+    replace: "return isFloatType(this.elementType(op)) || op !== 'none' ? this : this.to('f32')",
+    tests: DTYPE,
+  },
+  {
+    name: 'what defines an operation on doubles is not looked at again',
+    file: 'src/tensor/rewrite/double.ts',
+    find: '  again: true,\n',
+    replace: '',
+    tests: DTYPE,
+  },
+  {
+    name: 'what should be a list is not looked at',
+    file: 'src/tensor/operand.ts',
+    find: 'if (!Array.isArray(value)) fail(op, `${name} is no list`',
+    replace: 'if (value === undefined) fail(op, `${name} is no list`',
+    tests: ['test/tensor/junk.test.ts'],
   },
 ]

@@ -44,7 +44,7 @@ export function hasMethods(value: unknown, names: readonly string[]): boolean {
 }
 
 /** `null`, `a list`, `the number 5`: what a value is, in a word or two. */
-function describeKind(value: unknown): string {
+export function describeKind(value: unknown): string {
   if (value === null || value === undefined) return String(value)
   if (isList(value)) return 'a list'
   if (typeof value === 'object') return 'an object'

@@ -78,6 +78,7 @@ function statement(what: string, { got, wanted }: ErrorFacts): string {
 function show(value: unknown): string {
   if (typeof value === 'string') return value
   if (Array.isArray(value)) return `[${value.map(show).join(',')}]`
-  if (typeof value === 'object' && value !== null) return JSON.stringify(value)
+  if (typeof value === 'object' && value !== null)
+    return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each))
   return String(value)
 }

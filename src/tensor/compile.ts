@@ -5,7 +5,7 @@
 // call. What f computes without tensors happens while it is traced, and never again; random numbers without a seed are drawn by every call.
 
 import { type Command, type Device } from '../device/device.ts'
-import { type DeviceChoice, resolveDevice } from './default-device.ts'
+import { resolveDevice } from './default-device.ts'
 import { realizeNode } from './evaluate.ts'
 import { operandsFirst } from './graph.ts'
 import { countMade, makeNode } from './make-node.ts'
@@ -14,7 +14,7 @@ import { fail } from './operand.ts'
 import { type Plan, buildPlan } from './plan.ts'
 import { nextKey } from './random.ts'
 import { Storage } from './storage.ts'
-import { Tensor } from './tensor.ts'
+import { Tensor, commonDevice } from './tensor.ts'
 import { traced } from './trace.ts'
 import { flatten, mapTree } from './tree.ts'
 
@@ -44,7 +44,7 @@ interface Entry {
 
 /** A function that does what `f` does. `f` must not depend on anything but its arguments and tensors, and must not wait for values. */
 export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): Compiled<A, R> {
-  if (typeof f !== 'function') fail('compile', 'no function', String(f), 'a function of tensors')
+  if (typeof f !== 'function') fail('compile', 'no function', typeof f, 'a function of tensors')
   const entries = new Map<string, Promise<Entry>>()
   let last: Promise<unknown> = Promise.resolve()
   const call = async (args: A): Promise<R> => {
@@ -90,7 +90,7 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   for (const { tensor, old } of assigned) tensor.rebind(old)
 
   const inputs = stand.map(({ node }) => node).filter((node): node is TensorNode & Leaf => node.op === 'leaf')
-  const device = await resolveDevice(choiceOf([...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
+  const device = await resolveDevice(commonDevice('compile', [...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
   await realizeOlder([...values, ...assigned.flatMap(({ old, value }) => [old, value])], before, device)
   const { keys } = done
   for (const leaf of [...inputs, ...keys]) giveMemory(leaf, device)
@@ -109,10 +109,6 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   })
   const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
   return { device, plan, inputs, keys, result, outputs, captured: holders }
-}
-
-function choiceOf(tensors: readonly Tensor[]): DeviceChoice | undefined {
-  return tensors.find(({ device }) => device !== undefined)?.device
 }
 
 /** What was written down before the function ran is computed once, not in every run. */
@@ -177,12 +173,14 @@ async function run({ device, plan, inputs, keys, result, outputs, captured }: En
 /** Puts the value of an argument into the memory that the plan reads. */
 async function bring(device: Device, arg: Tensor | undefined, leaf: Leaf, moves: Command[]): Promise<void> {
   if (arg === undefined) return fail('compile', 'an argument is missing', 'nothing', 'a tensor')
+  if (typeof arg.device === 'object' && arg.device !== device)
+    return fail('compile', 'an argument lies on another device', arg.device.name, device.name)
   await arg.realize()
   const { node } = arg
   if (node.op !== 'leaf') return fail('compile', 'an argument has no memory', node.op)
   const { host } = node.attrs.storage
   const to = leaf.attrs.storage.at('plain')
-  if (host === undefined) moves.push({ kind: 'copy', from: node.attrs.storage.at('plain'), to, bytes: sizeOf(leaf) })
+  if (host === undefined) moves.push({ kind: 'copy', from: node.attrs.storage.at('plain', device), to, bytes: sizeOf(leaf) })
   else device.write(to.buffer, to.offset, padded(host, sizeOf(leaf)))
 }
 

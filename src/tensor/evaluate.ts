@@ -62,7 +62,7 @@ function takeTurn(device: Device, group: readonly Wish[]): void {
 async function evaluate(device: Device, group: readonly Wish[]): Promise<void> {
   await relieve(device)
   const roots = group.map(({ node }) => node)
-  upload(device, roots)
+  uploadLeaves(device, roots)
   const lowered = await lowerGraph(device, roots, { reads: roots.length, keep: isHeld })
   const reads = group.flatMap(({ read }, root): Command[] => {
     if (!read) return []
@@ -83,7 +83,7 @@ async function evaluate(device: Device, group: readonly Wish[]): Promise<void> {
   done.then(
     (results) => answer(group, results),
     (error: unknown) => {
-      for (const storage of settled) storage.fail(error)
+      settled.takeBack(error)
       for (const { reject } of group) reject(error)
     },
   )
@@ -96,8 +96,10 @@ function answer(group: readonly Wish[], results: readonly Uint8Array[]): void {
 }
 
 /** What is on the host comes to the device. */
-function upload(device: Device, roots: readonly TensorNode[]): void {
-  for (const node of operandsFirst(roots)) if (node.op === 'leaf') node.attrs.storage.upload(device)
+export function uploadLeaves(device: Device, roots: readonly TensorNode[]): Storage[] {
+  const leaves = operandsFirst(roots).flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage] : []))
+  for (const storage of leaves) storage.upload(device)
+  return leaves
 }
 
 /** Whether the value of a node may be asked for again. */
@@ -105,15 +107,27 @@ function isHeld(node: TensorNode): boolean {
   return handleOf(node) !== undefined
 }
 
-/** Tells everybody who holds a value where it is now. Gives the new memory. */
-function settle(device: Device, { values }: Lowered): Storage[] {
+interface Settled {
+  /** Nothing was computed: everybody has what there was before, and may ask again. */
+  takeBack(error: unknown): void
+}
+
+/** Tells everybody who holds a value where it will be. */
+function settle(device: Device, { values }: Lowered): Settled {
   const made = new Map<BufferHandle, Storage>()
+  const undo: (() => void)[] = []
   for (const { node, from } of values) {
     const storage = 'buffer' in from ? (made.get(from.buffer) ?? Storage.owning(device, from.buffer, from.bytes)) : storageOf(from)
     if ('buffer' in from && storage !== undefined) made.set(from.buffer, storage)
-    if (storage !== undefined) handleOf(node)?.settle(storage)
+    const taken = storage === undefined ? undefined : handleOf(node)?.settle(storage)
+    if (taken !== undefined) undo.push(taken)
   }
-  return [...made.values()]
+  return {
+    takeBack: (error) => {
+      for (const storage of made.values()) storage.fail(error)
+      for (const each of undo) each()
+    },
+  }
 }
 
 function storageOf(leaf: TensorNode): Storage | undefined {

@@ -3,8 +3,8 @@
 
 import { differentiate } from './gradient.ts'
 import { makeNode } from './make-node.ts'
-import { fail } from './operand.ts'
-import { Tensor } from './tensor.ts'
+import { checkList, checkWhole, fail, optionsOf } from './operand.ts'
+import { Tensor, checkTensors } from './tensor.ts'
 import { flatten, mapTree } from './tree.ts'
 
 /** Arguments by number: one, or a list of them. */
@@ -22,6 +22,8 @@ export type GradientOf<A extends readonly unknown[], C extends Chosen> = C exten
 
 /** How a tensor changes with others: for each the gradient of the sum of `y`'s elements times `cotangent`'s, by default of `y` itself. */
 export function gradients(y: Tensor, tensors: readonly Tensor[], cotangent?: Tensor): Tensor[] {
+  checkTensors('gradients', tensors)
+  checkTensors('gradients', cotangent === undefined ? [y] : [y, cotangent])
   const nodes = differentiate(
     y.node,
     tensors.map(({ node }) => node),
@@ -44,16 +46,18 @@ export function valueAndGrad<A extends readonly unknown[], const C extends Chose
   f: (...args: A) => Tensor,
   options: GradOptions<C> = {},
 ): (...args: A) => [value: Tensor, gradient: GradientOf<A, C>] {
-  const argument: Chosen = options.argument ?? 0
-  if (typeof f !== 'function') fail('grad', 'no function', String(f), 'a function of tensors')
+  const argument: Chosen = optionsOf('grad', options).argument ?? 0
+  if (typeof f !== 'function') fail('grad', 'no function', typeof f, 'a function of tensors')
   const chosen = typeof argument === 'number' ? [argument] : argument
+  checkList('grad', 'what names arguments', chosen)
+  for (const at of chosen) checkWhole('grad', 'the number of an argument', at, 0)
   return (...args) => {
     for (const at of chosen)
       if (flatten(args[at]).tensors.length === 0) fail('grad', `argument ${at} holds no tensors`, args.length, 'tensors')
     // Each has a name of its own here, so that what else f reads of the same tensors does not count.
     const own = args.map((arg: unknown, at) => (chosen.includes(at) ? mapTree(arg, renamed) : arg))
     const value = f(...(own as unknown as A)) // the same but for which tensors they are
-    if (!(value instanceof Tensor)) return fail('grad', 'the function gives no tensor', String(value), 'a tensor of one element')
+    if (!(value instanceof Tensor)) return fail('grad', 'the function gives no tensor', typeof value, 'a tensor of one element')
     const sources = chosen.map((at) => own[at])
     const found = gradients(value, flatten(sources).tensors)
     let next = 0
@@ -68,9 +72,11 @@ export function valueAndGrad<A extends readonly unknown[], const C extends Chose
  * reads beside its arguments is kept.
  */
 export function checkpoint<A extends readonly unknown[]>(f: (...args: A) => Tensor): (...args: A) => Tensor {
+  if (typeof f !== 'function') fail('checkpoint', 'no function', typeof f, 'a function of tensors')
   return (...args) => {
     const { tensors } = flatten(args)
     const result = f(...args)
+    checkTensors('checkpoint', [result])
     return Tensor.of(makeNode('checkpoint', [result.node, ...tensors.map(({ node }) => node)], {}), result.device)
   }
 }

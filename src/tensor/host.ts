@@ -1,8 +1,12 @@
 // Numbers on their way into a tensor and out of it: lists in lists, typed arrays, single numbers.
 
+import { describeKind } from '../base/argument.ts'
 import { type ElementType, encodeElements } from '../base/element.ts'
 import { sizeOf } from './node.ts'
-import { fail } from './operand.ts'
+import { checkElementType, checkShape, fail } from './operand.ts'
+
+/** Lists in lists that are deeper are no tensors: one of them may hold itself. */
+const MOST_AXES = 32
 
 type TypedArray =
   | Float32Array
@@ -54,6 +58,7 @@ function isTypedArray(values: unknown): values is TypedArray {
 
 /** The bytes of what a caller gave, which may change its own afterwards. */
 export function hostValues(values: NumberSource, { shape, dtype }: FromOptions): HostValues {
+  if (dtype !== undefined) checkElementType('from', dtype)
   if (isTypedArray(values)) {
     const name = values[Symbol.toStringTag]
     const own = SAME[name]
@@ -75,19 +80,20 @@ function numbersOf(values: TypedArray): ArrayLike<number> {
 }
 
 function checkSize(shape: readonly number[], count: number): readonly number[] {
-  if (!Array.isArray(shape)) fail('from', 'the shape is no list', shape, 'sizes of axes')
+  checkShape('from', shape)
   if (sizeOf(shape) !== count) fail('from', 'wrong number of values', count, `${sizeOf(shape)} for [${shape.join(',')}]`)
   return shape
 }
 
 /** Puts all numbers into `flat`; gives the shape of the lists, which must be alike. */
-function flatten(values: unknown, flat: (number | boolean)[]): number[] {
+function flatten(values: unknown, flat: (number | boolean)[], depth = 0): number[] {
   if (typeof values === 'number' || typeof values === 'boolean') {
     flat.push(values)
     return []
   }
-  if (!Array.isArray(values)) return fail('from', 'a value is no number', String(values), 'numbers, lists of them, or a typed array')
-  const shapes = values.map((value: unknown) => flatten(value, flat))
+  if (!Array.isArray(values)) return fail('from', 'a value is no number', describeKind(values), 'numbers, lists of them, or a typed array')
+  if (depth === MOST_AXES) fail('from', 'lists lie too deep', depth, `at most ${MOST_AXES} axes`)
+  const shapes = values.map((value: unknown) => flatten(value, flat, depth + 1))
   const [first = []] = shapes
   const odd = shapes.findIndex((shape) => shape.join() !== first.join())
   if (odd >= 0) fail('from', 'lists differ in length', `[${shapes[odd]?.join(',')}] at ${odd}`, `[${first.join(',')}] as at 0`)

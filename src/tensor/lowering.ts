@@ -8,6 +8,7 @@ import { type Work, boundBuffers } from '../kernel/family.ts'
 import { replaceNodes } from './graph.ts'
 import { type OpName, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { define, hasKernels, inputNames, lower } from './op/index.ts'
+import { checkDoubles } from './operand.ts'
 import { type Order, isAlias, orderNodes } from './order.ts'
 import {
   type Blank,
@@ -67,6 +68,7 @@ export async function lowerGraph(
   { reads, keep = () => false }: LowerOptions,
 ): Promise<Lowered> {
   const graph = numberNodes(roots)
+  for (const node of graph.nodes) checkDoubles(node, device)
   const { recipes } = knownOf(device)
   const key = `${reads} ${signatureOf(graph, keep)}`
   const recipe = recipes.get(key) ?? makeRecipe(device, graph, { reads, keep })

@@ -168,8 +168,8 @@ export type AttrsOf<O extends OpName> = Operations[O]['attrs']
 export interface Handle {
   /** false once it was disposed of */
   readonly isWanted: boolean
-  /** The value was computed into this memory. */
-  settle(storage: Storage): void
+  /** The value is computed into this memory; what it gives takes that back, should it fail. */
+  settle(storage: Storage): () => void
 }
 
 /** What a node gives. */
@@ -193,11 +193,14 @@ export interface NodeOf<O extends OpName> extends Typed {
 export type TensorNode = { [O in OpName]: NodeOf<O> }[OpName]
 
 /**
- * Makes a computed node a leaf, for everybody who has it: the one change that a node ever sees. What it was computed from can go.
+ * Makes a computed node a leaf, for everybody who has it: the one change that a node ever sees. What it was computed from can go, once
+ * nobody may take it back.
  */
-export function becomeLeaf(node: TensorNode, storage: Storage): void {
+export function becomeLeaf(node: TensorNode, storage: Storage): () => void {
+  const { op, src, attrs } = node
   const leaf: Pick<NodeOf<'leaf'>, 'op' | 'src' | 'attrs'> = { op: 'leaf', src: [], attrs: { storage, layout: 'plain' } }
   Object.assign(node, leaf)
+  return () => void Object.assign(node, { op, src, attrs })
 }
 
 /** A node with the value of another: it has its name and its handle. */

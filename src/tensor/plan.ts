@@ -4,11 +4,11 @@
 import { checkArgument, hasMethods, isObject } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
-import { operandsFirst } from './graph.ts'
+import { uploadLeaves } from './evaluate.ts'
 import { lowerGraph } from './lowering.ts'
 import { makeNode } from './make-node.ts'
 import type { Storage } from './storage.ts'
-import { Tensor } from './tensor.ts'
+import { Tensor, checkTensors, commonDevice } from './tensor.ts'
 
 /** What each run of a plan computes. */
 export interface PlanSpec {
@@ -20,7 +20,8 @@ export interface PlanSpec {
 
 /** A leaf's memory with a value in it, as an effect of a plan. What else reads the leaf there sees what was there before. */
 export function assignment(leaf: Tensor, value: Tensor): Tensor {
-  return new Tensor(makeNode('assign', [leaf.node, value.node], {}))
+  checkTensors('assignment', [leaf, value])
+  return new Tensor(makeNode('assign', [leaf.node, value.node], {}), commonDevice('assignment', [leaf, value]))
 }
 
 /** Commands that are recorded on a device. Dispose of it to give back the memory of its results. */
@@ -38,9 +39,10 @@ export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)
   const { reads = [], effects = [] } = spec
+  checkTensors('buildPlan', reads)
+  checkTensors('buildPlan', effects)
   const roots = [...reads, ...effects].map(({ node }) => node)
-  const leaves = operandsFirst(roots).flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage] : []))
-  for (const storage of leaves) storage.upload(device)
+  const leaves = uploadLeaves(device, roots)
   const { commands, slots, slotBytes, rangeOf } = await lowerGraph(device, roots, { reads: reads.length })
   try {
     const back = reads.map((_, root): Command => {

@@ -1,11 +1,13 @@
 // Random tensors. A seed is all there is to them: the same one gives the same numbers on every device. Without one, each call has a seed
 // of its own, drawn when the program starts; in a function that is compiled, each call of that function.
 
+import { describeKind } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
 import type { DeviceChoice } from './default-device.ts'
 import { makeNode } from './make-node.ts'
 import type { NodeOf, RandomAttrs } from './node.ts'
 import { Storage } from './storage.ts'
+import { checkFinite, fail, optionsOf } from './operand.ts'
 import { Tensor } from './tensor.ts'
 import { currentTrace } from './trace.ts'
 
@@ -42,6 +44,8 @@ function keyOf(seed: number | undefined): RandomAttrs['key'] {
 }
 
 function make(kind: RandomAttrs['kind'], shape: readonly number[], { seed, device }: RandomOptions): Tensor {
+  if (seed !== undefined && typeof seed !== 'number' && !(seed instanceof Tensor))
+    fail('random', 'the seed is no number', describeKind(seed), 'a whole number from 0 on, or a tensor of two words')
   const given = seed instanceof Tensor ? seed : seed === undefined ? tracedKey(device) : undefined
   const key = keyOf(typeof seed === 'number' ? seed : given ? 0 : undefined)
   return Tensor.of(makeNode('random', given ? [given.node] : [], { kind, shape, key }), given?.device ?? device)
@@ -50,29 +54,32 @@ function make(kind: RandomAttrs['kind'], shape: readonly number[], { seed, devic
 /** Tensors of random numbers. */
 export const random = {
   /** From `low` to below `high`, evenly. */
-  uniform(shape: readonly number[], { low = 0, high = 1, ...options }: RandomOptions & { low?: number; high?: number } = {}): Tensor {
+  uniform(shape: readonly number[], given: RandomOptions & { low?: number; high?: number } = {}): Tensor {
+    const { low = 0, high = 1, ...options } = optionsOf('random', given)
+    for (const bound of [low, high]) checkFinite('random', 'a bound', bound)
     const unit = make('uniform', shape, options)
     return low === 0 && high === 1 ? unit : unit.mul(high - low).add(low)
   },
   /** Normally distributed around `mean`. */
-  normal(
-    shape: readonly number[],
-    { mean = 0, deviation = 1, ...options }: RandomOptions & { mean?: number; deviation?: number } = {},
-  ): Tensor {
+  normal(shape: readonly number[], given: RandomOptions & { mean?: number; deviation?: number } = {}): Tensor {
+    const { mean = 0, deviation = 1, ...options } = optionsOf('random', given)
+    for (const number of [mean, deviation]) checkFinite('random', 'the mean or the deviation', number)
     const unit = make('normal', shape, options)
     return mean === 0 && deviation === 1 ? unit : unit.mul(deviation).add(mean)
   },
   /** 32 random bits each, as u32. */
   bits(shape: readonly number[], options: RandomOptions = {}): Tensor {
-    return make('bits', shape, options)
+    return make('bits', shape, optionsOf('random', options))
   },
 }
 
 /** With each element 0 by a chance of `p`, and the others larger by as much as that takes on average. */
 export function dropout(x: Tensor, p: number, options: RandomOptions = {}): Tensor {
-  if (!(p >= 0 && p < 1)) throw new IngotError('bad-argument', 'no such chance', { op: 'dropout', got: p, wanted: 'from 0 to below 1' })
+  if (!(x instanceof Tensor)) return fail('dropout', 'operand 0 is no tensor', describeKind(x), 'a tensor')
+  checkFinite('dropout', 'the chance', p, 0)
+  if (p >= 1) fail('dropout', 'the chance is out of range', p, 'from 0 to below 1')
   if (p === 0) return x
   const { device } = x
-  const kept = random.uniform(x.shape, { ...(device !== undefined && { device }), ...options }).ge(p)
+  const kept = random.uniform(x.shape, { ...(device !== undefined && { device }), ...optionsOf('dropout', options) }).ge(p)
   return kept.where(x.mul(1 / (1 - p)), 0)
 }

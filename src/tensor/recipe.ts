@@ -97,7 +97,7 @@ export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Low
     const rangeAt = (blank: Blank): Range => {
       if ('slot' in blank) return { buffer: bufferAt(blank.slot), bytes: blank.bytes }
       const leaf = nodeAt(blank.leaf)
-      return leaf.op === 'leaf' ? leaf.attrs.storage.at(blank.layout) : missing('leaf', blank.leaf)
+      return leaf.op === 'leaf' ? leaf.attrs.storage.at(blank.layout, device) : missing('leaf', blank.leaf)
     }
     const kept = new Map(
       [...recipe.keptSlots].map((slot): [number, KeptBuffer] => [slot, { buffer: bufferAt(slot), bytes: recipe.slotBytes[slot] ?? 0 }]),

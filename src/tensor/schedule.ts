@@ -48,10 +48,15 @@ export function schedule({ roots, nodes }: Order): Schedule {
   const home = (node: TensorNode): Home => homes.get(node) ?? node
   const assigned = new Set([...direct.values()].map(({ assign }) => assign))
   const steps = nodes.flatMap((node): Step[] => {
-    const isThere = node.op === 'leaf' || isAlias(node) || assigned.has(node)
+    const isThere = node.op === 'leaf' || isAlias(node) || assigned.has(node) || isAssignedToItself(node)
     return isThere ? [] : [{ result: node, node: direct.get(node)?.node ?? node }]
   })
   return { steps, allocate: (scratchOf, keep) => allocate(steps, roots, home, scratchOf, keep) }
+}
+
+/** Whether the memory has the value already. */
+function isAssignedToItself(node: TensorNode): boolean {
+  return node.op === 'assign' && valueOf(node.src[0]) === valueOf(node.src[1])
 }
 
 function allocate(

@@ -1,6 +1,7 @@
 // Scopes: what is made inside is given back at the end, but for the result. Which scope a tensor is made in is known through awaits where
 // the engine can follow them (Node); elsewhere a scope covers what is made before its first await.
 
+import { checkArgument, isFunction } from '../base/argument.ts'
 import { Tensor } from './tensor.ts'
 import { type Member, runInside } from './scope-store.ts'
 import { flatten } from './tree.ts'
@@ -10,6 +11,7 @@ import { flatten } from './tree.ts'
  * tensor, or lists and objects of them.
  */
 export async function scope<R>(f: () => R | Promise<R>): Promise<R> {
+  checkArgument('scope', 'what runs inside', f, 'a function', isFunction)
   const made = new Set<Member>()
   const result = await runInside(made, f)
   const { tensors } = flatten(result)

@@ -86,9 +86,10 @@ export class Storage {
     return this.#regions.has(layout)
   }
 
-  /** Where the bytes are, in this layout. */
-  at(layout: Layout): Region {
+  /** Where the bytes are, in this layout; `device` is who asks. */
+  at(layout: Layout, device?: Device): Region {
     if (this.#failure !== undefined) throw this.#failure
+    if (device !== undefined) this.#checkDevice(device)
     const region = this.#regions.get(layout)
     if (region !== undefined) return region
     throw new IngotError('bad-argument', `a tensor has no memory as ${layout}`, { op: 'plan', got: [...this.#regions.keys()] })
@@ -101,6 +102,7 @@ export class Storage {
   /** Brings what is on the host to a device. */
   upload(device: Device): void {
     const bytes = this.#host
+    this.#checkDevice(device)
     if (bytes === undefined) return
     const size = Math.max(4, Math.ceil(bytes.length / 4) * 4)
     const whole = bytes.length === size ? bytes : new Uint8Array(size)
@@ -112,9 +114,10 @@ export class Storage {
     this.#host = undefined
   }
 
-  /** What was to be computed into this memory failed: whoever reads it hears why. */
+  /** What was to be computed into this memory failed: it goes back, and whoever reads it hears why. */
   fail(error: unknown): void {
     this.#failure = error
+    this.dispose()
   }
 
   /** Gives the memory back now. What reads it later is refused. */
@@ -127,6 +130,17 @@ export class Storage {
     this.#host = undefined
     this.#regions.clear()
     this.#failure ??= new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
+  }
+
+  /** Handles are numbers: those of another device would name some other memory here. */
+  #checkDevice(device: Device): void {
+    if (this.#device === undefined || this.#device === device) return
+    throw new IngotError('bad-argument', 'a tensor lies on another device', {
+      op: 'tensor',
+      got: `one of ${this.#device.name}`,
+      wanted: `one of ${device.name}`,
+      hint: 'bring its data() there',
+    })
   }
 
   #own(device: Device, buffer: BufferHandle, bytes: number): void {

@@ -2,11 +2,12 @@
 // somebody asks for values, or builds a plan. Shapes are checked here, at once; which kernel serves, and in which layout a weight is read,
 // is decided when a plan is made for a device.
 
+import { checkArgument, describeKind, isString } from '../base/argument.ts'
 import { type ElementArrays, type ElementType, decodeElements, isElementType } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
 import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
-import type { DeviceChoice } from './default-device.ts'
+import { type DeviceChoice, checkDevice, knownDevice } from './default-device.ts'
 import { readNode, realizeNode } from './evaluate.ts'
 import { type FromOptions, type NestedNumbers, type NumberSource, hostValues, nest } from './host.ts'
 import { makeNode } from './make-node.ts'
@@ -24,7 +25,7 @@ import {
   bytesOf,
 } from './node.ts'
 import { nameOfMap } from './op/map.ts'
-import { checkShape, fail, show } from './operand.ts'
+import { checkDoubles, checkElementType, checkFinite, checkList, checkShape, checkWhole, fail, optionsOf, show } from './operand.ts'
 import { enlist } from './scope-store.ts'
 import { sameShape } from './shape.ts'
 import { showValues } from './show.ts'
@@ -47,6 +48,8 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** Use `Tensor.from` and its kin. */
   constructor(node: TensorNode, device?: DeviceChoice) {
     super()
+    if (device !== undefined) checkDevice('tensor', device)
+    if (typeof device === 'object') checkDoubles(node, device)
     this.#node = node
     this.#device = device
     enlist(this)
@@ -57,8 +60,7 @@ export class Tensor extends Methods implements Handle, Disposable {
    * or bool if they hold nothing else.
    */
   static from(values: NumberSource, options: FromOptions & MakeOptions = {}): Tensor {
-    const { bytes, shape, dtype } = hostValues(values, options)
-    checkShape('from', shape)
+    const { bytes, shape, dtype } = hostValues(values, optionsOf('from', options))
     const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage: Storage.onHost(bytes), layout: 'plain' } }
     const tensor = new Tensor(node, options.device)
     node.handle = new WeakRef(tensor)
@@ -66,8 +68,11 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
 
   /** The same number everywhere. */
-  static full(shape: readonly number[], value: number, { dtype = 'f32', device }: MakeOptions = {}): Tensor {
+  static full(shape: readonly number[], value: number, options: MakeOptions = {}): Tensor {
+    const { dtype = 'f32', device } = optionsOf('full', options)
     checkShape('full', shape)
+    checkElementType('full', dtype)
+    if (typeof value !== 'number') fail('full', 'the value is no number', describeKind(value), 'a number')
     return Tensor.#make('map', [], { expr: constantOf(value, dtype), type: dtype }, device).expand(...shape)
   }
   /** 0 everywhere. */
@@ -79,7 +84,8 @@ export class Tensor extends Methods implements Handle, Disposable {
     return Tensor.full(shape, 1, options)
   }
   /** Ones on a diagonal: the main one, or number `k` above it. */
-  static eye(rows: number, columns: number = rows, { k = 0, dtype = 'f32', device }: MakeOptions & { k?: number } = {}): Tensor {
+  static eye(rows: number, columns: number = rows, options: MakeOptions & { k?: number } = {}): Tensor {
+    const { k = 0, dtype = 'f32', device } = optionsOf('eye', options)
     const shape = [rows, columns]
     const [row, column] = [0, 1].map((axis) => Tensor.iota(shape, axis, device === undefined ? {} : { device }).to('i32')) as [
       Tensor,
@@ -88,10 +94,13 @@ export class Tensor extends Methods implements Handle, Disposable {
     return column.sub(row).eq(k).to(dtype)
   }
   /** start, start + step, ... below end. `arange(5)` is 0, 1, 2, 3, 4. */
-  static arange(start: number, end?: number, step = 1, { dtype, device }: MakeOptions = {}): Tensor {
+  static arange(start: number, end?: number, step = 1, options: MakeOptions = {}): Tensor {
+    const { dtype, device } = optionsOf('arange', options)
+    for (const number of [start, end ?? 0, step]) checkFinite('arange', 'a number', number)
     const [from, to] = end === undefined ? [0, start] : [start, end]
     const count = Math.ceil((to - from) / step)
     if (!(count > 0) || !Number.isFinite(count)) fail('arange', 'there are no such numbers', [from, to, step], 'an end that steps lead to')
+    if (dtype !== undefined) checkElementType('arange', dtype)
     const type = dtype ?? ([from, step].every(Number.isInteger) ? 'i32' : 'f32')
     const index = Tensor.iota([count], 0, device === undefined ? {} : { device })
     const isWhole = type !== 'f32' && type !== 'f16' && type !== 'bf16' && type !== 'f64'
@@ -102,22 +111,30 @@ export class Tensor extends Methods implements Handle, Disposable {
       .to(type)
   }
   /** `count` numbers from `start` to `end`, both included, in even steps. */
-  static linspace(start: number, end: number, count: number, { dtype = 'f32', device }: MakeOptions = {}): Tensor {
+  static linspace(start: number, end: number, count: number, options: MakeOptions = {}): Tensor {
+    const { dtype = 'f32', device } = optionsOf('linspace', options)
+    for (const number of [start, end]) checkFinite('linspace', 'an end', number)
+    checkWhole('linspace', 'the count', count, 1)
     const index = Tensor.iota([count], 0, device === undefined ? {} : { device }).to(dtype === 'f64' ? 'f64' : 'f32')
     return (count === 1 ? index.add(start) : index.mul((end - start) / (count - 1)).add(start)).to(dtype)
   }
   /** The index of every element of a shape along an axis, as u32. */
-  static iota(shape: readonly number[], axis = shape.length - 1, { device }: Pick<MakeOptions, 'device'> = {}): Tensor {
-    return Tensor.#make('iota', [], { shape, axis }, device)
+  static iota(shape: readonly number[], axis?: number, options: Pick<MakeOptions, 'device'> = {}): Tensor {
+    checkShape('iota', shape)
+    return Tensor.#make('iota', [], { shape, axis: axis ?? shape.length - 1 }, optionsOf('iota', options).device)
   }
   /** Tensors one after the other along an axis. */
   static concat(tensors: readonly Tensor[], axis = 0): Tensor {
+    checkTensors('concat', tensors)
     const [first, ...others] = tensors
     return first?.concat(others, axis) ?? fail('concat', 'nothing to join', 'no tensors', 'at least one')
   }
   /** Tensors of one shape side by side along a new axis. */
   static stack(tensors: readonly Tensor[], axis = 0): Tensor {
-    const at = axis < 0 ? axis + (tensors[0]?.rank ?? 0) + 1 : axis
+    checkTensors('stack', tensors)
+    const rank = tensors[0]?.rank ?? 0
+    checkWhole('stack', 'the axis', axis, -rank - 1, rank)
+    const at = axis < 0 ? axis + rank + 1 : axis
     return Tensor.concat(
       tensors.map((tensor) => tensor.unsqueeze(at)),
       at,
@@ -171,9 +188,8 @@ export class Tensor extends Methods implements Handle, Disposable {
 
   static #make<O extends OpName>(op: O, src: SourcesOf<O, Tensor>, attrs: AttrsOf<O>, device?: DeviceChoice): Tensor {
     const operands = src as readonly Tensor[]
-    const foreign = operands.findIndex((operand: unknown) => !(operand instanceof Tensor))
-    if (foreign >= 0) throw new IngotError('bad-argument', `operand ${foreign} is no tensor`, { op, got: String(operands[foreign]) })
     const name = op === 'map' && 'expr' in attrs ? nameOfMap(attrs.expr) : op
+    checkTensors(name, operands)
     const place = commonDevice(name, operands) ?? device
     return Tensor.of(makeNode(op, operands.map((operand) => operand.node) as OperandsOf<O>, attrs), place)
   }
@@ -191,11 +207,12 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
   /** where it is computed, if that is settled */
   get device(): DeviceChoice | undefined {
-    return this.#device
+    return this.#device ?? (this.#node.op === 'leaf' ? this.#node.attrs.storage.device : undefined)
   }
 
   /** Gives the tensor a name that comparisons and errors show. */
   named(label: string): this {
+    checkArgument('named', 'the name', label, 'a text', isString)
     this.#node.label = label
     return this
   }
@@ -242,7 +259,7 @@ export class Tensor extends Methods implements Handle, Disposable {
    * is compiled, the tensor's memory is changed in place by every call.
    */
   assign(value: Tensor): this {
-    if (!(value instanceof Tensor)) fail('assign', 'the value is no tensor', String(value))
+    if (!(value instanceof Tensor)) fail('assign', 'the value is no tensor', describeKind(value), 'a tensor')
     if (!sameShape(value.shape, this.shape)) fail('assign', 'shapes differ', show(value.node), show(this.node))
     if (value.dtype !== this.dtype) fail('assign', 'types differ', value.dtype, this.dtype)
     commonDevice('assign', [this, value])
@@ -261,9 +278,9 @@ export class Tensor extends Methods implements Handle, Disposable {
   get isWanted(): boolean {
     return this.#isWanted
   }
-  settle(storage: Storage): void {
-    becomeLeaf(this.#node, storage)
+  settle(storage: Storage): () => void {
     this.#device ??= storage.device
+    return becomeLeaf(this.#node, storage)
   }
 
   /** Gives its memory back now. What has been computed from it stays; what has not cannot be any more. */
@@ -287,9 +304,17 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
 }
 
+/** Refuses a list of anything but tensors; `op` is who asks. */
+export function checkTensors(op: string, tensors: readonly unknown[]): void {
+  checkList(op, 'what holds tensors', tensors)
+  tensors.forEach((tensor, i) => {
+    if (!(tensor instanceof Tensor)) fail(op, `operand ${i} is no tensor`, describeKind(tensor), 'a tensor')
+  })
+}
+
 /** The device that the operands lie on, if any of them does. */
-function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
-  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [device])))
+export function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
+  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [knownDevice(device)])))
   const [first, second] = devices
   if (second === undefined) return first
   const name = (device: DeviceChoice | undefined): string => (typeof device === 'object' ? device.name : String(device))

@@ -1,4 +1,6 @@
-// For tests of many small kernels: lavapipe spends most of their time in LLVM's optimisations, which this turns off. It must be imported
-// before a device is opened; other drivers do not know the variable.
+// For tests of many small kernels: lavapipe spends most of their time in LLVM's optimisations. Other drivers do not know the variable.
 
-process.env['GALLIVM_PERF'] ??= 'nopt'
+/** Turns them off; to be called before a device is opened. */
+export function compileQuickly(): void {
+  process.env['GALLIVM_PERF'] ??= 'nopt'
+}

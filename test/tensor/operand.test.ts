@@ -24,7 +24,22 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
     'no number': () => leaf([Number.NaN]),
     'more elements than kernels count': () => leaf([65536, 65536]),
   },
-  from: { 'an array that no type holds': () => Tensor.from(new BigUint64Array(2) as never) },
+  from: {
+    'a typed array that no tensor holds': () => Tensor.from(new BigUint64Array(2) as never),
+    'lists that hold themselves': () => {
+      const list: unknown[] = []
+      list.push(list)
+      return Tensor.from(list as never)
+    },
+    'no such type': () => Tensor.from([1], { dtype: 'f8' as never }),
+    'no such device': () => Tensor.from([1], { device: null as never }),
+  },
+  flatten: { 'an end before the beginning': () => x.flatten(1, 0) },
+  narrow: { 'more than there is': () => x.narrow(1, 30, 3), 'a negative start': () => x.narrow(1, -1, 1) },
+  scatter: {
+    'indices beyond the tensor': () => x.scatter(Tensor.zeros([3, 1], { dtype: 'i32' }), leaf([3, 1]), 1),
+    'sums of truth values': () => Tensor.from([true]).scatterAdd(ids(1), Tensor.from([true])),
+  },
   reshape: { 'another size': () => x.reshape(63), 'a negative axis': () => x.reshape(-2, -32) },
   iota: { 'no numbers': () => Tensor.iota([0]), 'half a number': () => Tensor.iota([1.5]), 'no such axis': () => Tensor.iota([3], 1) },
   permute: { 'an axis twice': () => x.permute(0, 0), 'too few axes': () => x.permute(0), 'no such axis': () => x.permute(0, 2) },
@@ -58,6 +73,7 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
   },
   reduce: {
     'blocks of a weight': () => leaf([32], 'q8_0').sum(),
+    'sums of truth values': () => Tensor.from([true]).cumsum(),
     'the mean of integers': () => ids(4).mean(),
     'no such axis': () => x.sum(2),
     'half an axis': () => x.sum([0.5]),
@@ -80,7 +96,7 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
     'a bias of another size': () => x.linear(leaf([8, 32]), leaf([7])),
     'a bias of halves': () => x.linear(leaf([8, 32]), leaf([8], 'f16')),
     'integers as a weight': () => x.linear(Tensor.iota([1, 32])),
-    'x of halves': () => leaf([2, 32], 'f16').linear(leaf([8, 32])),
+    'x of integers': () => Tensor.iota([2, 32]).linear(leaf([8, 32])),
   },
   embedding: {
     'ids that are floats': () => leaf([4, 32]).embedding(leaf([2])),

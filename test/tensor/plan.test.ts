@@ -4,8 +4,9 @@ import { expect, test } from 'vitest'
 import { IngotError } from '../../src/base/error.ts'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
+import { compile } from '../../src/tensor/compile.ts'
 import { expand, replacedOperations } from '../../src/tensor/lowering.ts'
-import { type Plan, buildPlan } from '../../src/tensor/plan.ts'
+import { type Plan, assignment, buildPlan } from '../../src/tensor/plan.ts'
 import { rewriteGraph } from '../../src/tensor/rewrite/index.ts'
 import { Storage } from '../../src/tensor/storage.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
@@ -111,4 +112,20 @@ test('shapes are checked at once', () => {
   expect(() => x.linear(Tensor.leaf(new Storage(), [5, 4]))).toThrow(/inner sizes differ/)
   expect(() => x.reshape(7)).toThrow(/sizes differ/)
   expect(() => x.sum(2)).toThrow(/the axis is out of range/)
+})
+
+test('what is assigned to itself is there already', async () => {
+  await using device = openReference()
+  const x = await Tensor.from([1, 2, 3], { device }).realize()
+  using plan = await buildPlan(device, { reads: [x.add(1)], effects: [assignment(x, x.reshape(3))] })
+  expect(plan.dispatches).toBe(1)
+  const [bytes] = await plan.run()
+  expect([...new Float32Array(bytes!.slice().buffer)]).toEqual([2, 3, 4])
+  using step = compile(() => {
+    const sum = x.sum()
+    x.assign(x)
+    return sum
+  })
+  expect(await (await step()).item()).toBe(6)
+  expect(await x.toArray()).toEqual([1, 2, 3])
 })

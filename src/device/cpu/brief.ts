@@ -1,6 +1,6 @@
 // Work so short that handing it to threads would take longer than doing it: that is done on the thread of the caller, at once. It must see
-// little memory, and each of its programs must have been seen to end soon, on the threads; what takes long all the same goes there again. So
-// do jobs that follow each other without a pause, now and then: timers and events of the program get their turn meanwhile.
+// little memory, and each of its programs must have been seen to end soon, on the threads; what takes long all the same goes there again.
+// So do jobs that follow each other without a pause, now and then: timers and events of the program get their turn meanwhile.
 
 import { type CheckedCommand, rangesOf } from '../core/checked-command.ts'
 import type { Program } from '../device.ts'

@@ -2,7 +2,7 @@
 // Kernels made of them are in map.ts.
 
 import type { Vector } from '../../base/dtype.ts'
-import { type ElementType, roundElements } from '../../base/element.ts'
+import { type ElementType, isElementType, roundElements } from '../../base/element.ts'
 import { IngotError } from '../../base/error.ts'
 import type { LaneScope } from '../../ir/author.ts'
 import type { Value } from '../../ir/value.ts'
@@ -21,6 +21,8 @@ function fail(what: string, got: unknown, wanted: unknown): never {
 
 /** What registers hold of an expression's value. Refuses one whose operands do not fit. */
 export function typeOf(expr: MapExpr, inputs: InputTypes): Register {
+  if (typeof expr !== 'object' || expr === null) return fail('this is no expression', typeof expr, 'an object')
+  if ('const' in expr && typeof expr.const !== 'number') return fail('a constant is no number', typeof expr.const, 'a number')
   if ('const' in expr || 'slot' in expr) return expr.type
   if ('input' in expr) {
     const type = inputs[expr.input]
@@ -28,8 +30,11 @@ export function typeOf(expr: MapExpr, inputs: InputTypes): Register {
   }
   if ('cast' in expr) {
     typeOf(expr.of, inputs)
+    if (!isElementType(expr.cast)) return fail('no such type', typeof expr.cast, 'a type of elements')
     return registerOf(expr.cast)
   }
+  if (!isMapOp(expr.op) || !Array.isArray(expr.args))
+    return fail('this is no expression', Object.keys(expr), 'an operation and its operands')
   const { arity, takes, gives } = mapOp(expr.op)
   const types = expr.args.map((arg) => typeOf(arg, inputs))
   if (types.length !== arity) fail(`wrong number of operands of ${expr.op}`, types.length, arity)

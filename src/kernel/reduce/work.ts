@@ -2,6 +2,7 @@
 
 import type { Caps } from '../../base/caps.ts'
 import { ELEMENT_BYTES, type ElementType } from '../../base/element.ts'
+import { IngotError } from '../../base/error.ts'
 import type { Register } from '../element.ts'
 import { type Launch, type Work, isCpu } from '../family.ts'
 import { flatGrid, teamFor } from '../lanes.ts'
@@ -129,6 +130,8 @@ function foldWork(caps: Caps, params: ReduceParams, facts: FoldFacts, level = 0)
 /** One launch; or one that leaves the best of every part, and one that compares those. */
 function pickWork(caps: Caps, params: ReduceParams & Pick<PickTraits, 'kind'>, register: Register): Work {
   const { kind } = params
+  if (register === 'f64' && !isCpu(caps))
+    throw new IngotError('unsupported', 'lanes compare keys of 32 bits, which hold no double', { op: kind, got: register })
   const { traits, layout, cut, launch } = plan(caps, params)
   const { arrangement, outputs } = layout
   const parts = partsOf(cut)

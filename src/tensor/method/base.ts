@@ -1,9 +1,10 @@
 // What methods are made of: a tensor's shape and type, and a way to apply operations. Methods make nodes and nothing else; whoever extends
 // the last of these classes (methods.ts) says how. So definitions of operations, and gradients, are written with the words of users.
 
+import { describeKind } from '../../base/argument.ts'
 import { type ElementType, isElementType } from '../../base/element.ts'
 import { type AttrsOf, type OpName, type Operations, type TensorType, sizeOf } from '../node.ts'
-import { checkWhole, fail } from '../operand.ts'
+import { checkList, checkWhole, fail } from '../operand.ts'
 
 type Each<S extends readonly unknown[], T> = { readonly [I in keyof S]: T }
 /** As many tensors as an operation has operands. */
@@ -38,7 +39,14 @@ export abstract class BaseMethods {
   protected checkOperands(op: string, operands: readonly unknown[]): void {
     operands.forEach((operand, i) => {
       if (typeof operand === 'number' || operand instanceof BaseMethods) return
-      fail(op, `operand ${i} is no tensor`, String(operand), 'a tensor or a number')
+      fail(op, `operand ${i} is no tensor`, describeKind(operand), 'a tensor or a number')
+    })
+  }
+
+  /** Refuses operands that are no tensors; those that may be left out may be undefined. */
+  protected checkTensors(op: string, operands: readonly unknown[], optional: readonly unknown[] = []): void {
+    ;[...operands, ...optional.filter((operand) => operand !== undefined)].forEach((operand, i) => {
+      if (!(operand instanceof BaseMethods)) fail(op, `operand ${i} is no tensor`, describeKind(operand), 'a tensor')
     })
   }
 
@@ -50,13 +58,14 @@ export abstract class BaseMethods {
 
   /** An axis from 0 on; `op` is who asks. */
   protected axisOf(op: string, axis: number): number {
-    checkWhole(op, 'the axis', axis < 0 ? axis + this.rank : axis, 0, Math.max(0, this.rank - 1))
+    checkWhole(op, 'the axis', axis, -this.rank, Math.max(0, this.rank - 1))
     return axis < 0 ? axis + this.rank : axis
   }
 
   /** Axes from 0 on, each once and in order. */
   protected axesOf(op: string, axes: Axes | undefined): number[] {
     if (axes === undefined) return this.shape.map((_, axis) => axis)
+    if (typeof axes !== 'number') checkList(op, 'what names axes', axes)
     const list = (typeof axes === 'number' ? [axes] : axes).map((axis) => this.axisOf(op, axis))
     if (new Set(list).size !== list.length) fail(op, 'an axis is named twice', axes)
     return list.toSorted((a, b) => a - b)

@@ -6,6 +6,7 @@ import { registerOf } from '../../kernel/element.ts'
 import type { MapExpr } from '../../kernel/map/expr.ts'
 import { type MapOp, mapOp } from '../../kernel/map/op.ts'
 import { isFloatType, promote, promoteNumber } from '../promote.ts'
+import { checkElementType, checkFinite, checkList } from '../operand.ts'
 import { BaseMethods } from './base.ts'
 
 export abstract class ElementwiseMethods extends BaseMethods {
@@ -36,16 +37,23 @@ export abstract class ElementwiseMethods extends BaseMethods {
 
   /** An elementwise expression of tensors that broadcast together; it refers to them by number. */
   expression(expr: MapExpr, src: readonly this[], type: ElementType): this {
+    checkList('map', 'what an expression reads', src)
     return this.apply('map', src, { expr, type })
   }
 
   /** The same values as another type. Floats become integers by cutting, and end at the limits of the type. */
   to(type: ElementType): this {
+    checkElementType('to', type)
     if (type === this.dtype) return this
     const isWeight = this.dtype.includes('_') || this.dtype === 'mxfp4'
     if (isWeight) return this.apply('dequantize', [this], {}).to(type)
     this.elementType('to')
     return this.apply('map', [this], { expr: { cast: type, of: { input: 0 } }, type })
+  }
+
+  /** The same numbers as floats: differences and squares of small integers would wrap. */
+  protected floats(op: string): this {
+    return isFloatType(this.elementType(op)) ? this : this.to('f32')
   }
 
   /** `a` where this holds (is not zero), `b` elsewhere. */
@@ -197,6 +205,7 @@ export abstract class ElementwiseMethods extends BaseMethods {
   }
   /** log(1 + exp(beta * x)) / beta */
   softplus(beta = 1): this {
+    checkFinite('softplus', 'beta', beta)
     return beta === 1 ? this.#map('softplus') : this.mul(beta).#map('softplus').div(beta)
   }
   logSigmoid(): this {

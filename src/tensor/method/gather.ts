@@ -1,7 +1,7 @@
 // Methods that choose elements by indices, write where indices say, or sort.
 
 import type { ElementType } from '../../base/element.ts'
-import { checkWhole, fail } from '../operand.ts'
+import { checkWhole, checkWord, fail, optionsOf } from '../operand.ts'
 import { ReduceMethods } from './reduce.ts'
 
 /** Elements and where they were. */
@@ -17,6 +17,7 @@ export abstract class GatherMethods extends ReduceMethods {
   }
   /** One element of an axis for each index; `ids` has as many axes as this tensor, and is not larger beside that one. */
   gatherElements(ids: this, axis = 0): this {
+    this.checkTensors('gatherElements', [ids])
     const at = this.axisOf('gatherElements', axis)
     if (ids.rank !== this.rank) fail('gatherElements', 'wrong number of axes of the indices', ids.rank, this.rank)
     const part = this.slice(...this.shape.map((size, each) => (each === at ? null : ([0, Math.min(size, ids.shape[each] ?? 1)] as const))))
@@ -24,6 +25,7 @@ export abstract class GatherMethods extends ReduceMethods {
   }
   /** What lies at each list of indices: the last axis of `ids` names a place along the first axes. */
   gatherNd(ids: this): this {
+    this.checkTensors('gatherNd', [ids])
     const depth = ids.shape.at(-1) ?? 1
     checkWhole('gatherNd', 'the length of an index', depth, 1, this.rank)
     const rest = this.shape.slice(depth)
@@ -53,9 +55,11 @@ export abstract class GatherMethods extends ReduceMethods {
     return this.#scatterAlong(ids, values, axis, 'add')
   }
   #scatterAlong(ids: this, values: this, axis: number, kind: 'set' | 'add'): this {
+    this.checkTensors('scatter', [ids, values])
     const at = this.axisOf('scatter', axis)
     const isFull = ids.shape.every((size, each) => each === at || size === this.shape[each])
-    if (isFull || ids.rank !== this.rank) return this.apply('scatter', [this, ids, values], { axis: at, kind, ids: 'along' })
+    const fits = ids.shape.every((size, each) => each === at || size <= (this.shape[each] ?? 0))
+    if (isFull || !fits || ids.rank !== this.rank) return this.apply('scatter', [this, ids, values], { axis: at, kind, ids: 'along' })
     // Only part of what lies beside the axis is written.
     const sizes = this.shape.map((size, each) => (each === at ? size : Math.min(size, ids.shape[each] ?? 1)))
     const part = this.slice(...sizes.map((size) => [0, size] as const)).#scatterAlong(ids, values, axis, kind)
@@ -66,10 +70,12 @@ export abstract class GatherMethods extends ReduceMethods {
   }
   /** With slices of an axis written, or added, where `ids` [count] say. */
   scatterRows(ids: this, values: this, axis: number, kind: 'set' | 'add'): this {
+    checkWord('scatter', 'kind', kind, ['set', 'add'])
     return this.apply('scatter', [this, ids, values], { axis: this.axisOf('scatter', axis), kind, ids: 'rows' })
   }
   /** With `values` written where lists of indices say: the last axis of `ids` names a place along the first axes. */
   scatterNd(ids: this, values: this): this {
+    this.checkTensors('scatterNd', [ids, values])
     const depth = ids.shape.at(-1) ?? 1
     checkWhole('scatterNd', 'the length of an index', depth, 1, this.rank)
     const rest = this.shape.slice(depth)
@@ -86,8 +92,11 @@ export abstract class GatherMethods extends ReduceMethods {
   }
 
   /** The indices that would sort an axis; equal elements keep their order, and NaN comes last. */
-  argsort(axis = -1, { descending = false }: { descending?: boolean } = {}): this {
+  argsort(axis = -1, options: { descending?: boolean } = {}): this {
+    const descending = optionsOf('argsort', options).descending === true
     const at = this.axisOf('argsort', axis)
+    const exact = this.dtype === 'bool' ? 'u8' : this.dtype === 'i64' ? 'i32' : undefined // types in the same order that are sorted
+    if (exact !== undefined) return this.to(exact).argsort(axis, options)
     if (at === this.rank - 1) return this.apply('argsort', [this], { descending })
     const turned = this.transpose(at, -1)
     return turned.apply('argsort', [turned], { descending }).transpose(at, -1)

@@ -2,13 +2,15 @@
 // other methods; kernels of their own would only make them faster.
 
 import type { AttentionAttrs, RopeAttrs } from '../node.ts'
-import { checkFinite, checkWhole, fail } from '../operand.ts'
+import { checkFinite, checkWhole, checkWord, fail, optionsOf } from '../operand.ts'
 import type { Axes } from './base.ts'
 import { WindowMethods } from './window.ts'
 
 /** What recurrent cells open and close their gates with. */
 export type Activation = 'sigmoid' | 'tanh' | 'relu'
+const ACTIVATIONS: readonly Activation[] = ['sigmoid', 'tanh', 'relu']
 export type Reduction = 'mean' | 'sum' | 'none'
+const REDUCTIONS: readonly Reduction[] = ['mean', 'sum', 'none']
 
 export interface AttentionOptions<T> {
   /** added to the scores: [.., rows, columns] */
@@ -62,6 +64,7 @@ export abstract class NetworkMethods extends WindowMethods {
   }
   /** x less its mean, over its deviation, along the last axis, or all that `weight` has */
   layerNorm(weight?: this, bias?: this, eps = 1e-5): this {
+    this.checkTensors('layerNorm', [], [weight, bias])
     const axes = Math.max(1, (weight ?? bias)?.rank ?? 1)
     if (axes > 1) {
       const flat = (tensor: this | undefined): this | undefined => tensor?.reshape(tensor.size)
@@ -74,16 +77,24 @@ export abstract class NetworkMethods extends WindowMethods {
   }
   /** x less its mean, over its deviation, along any axes */
   standardize(axes: Axes, eps = 1e-5): this {
+    checkFinite('standardize', 'eps', eps, 0)
     const centred = this.sub(this.mean(axes, true))
     return centred.mul(centred.square().mean(axes, true).add(eps).rsqrt())
   }
   /** By mean and variance of each channel, which are given: [channels] along `axis`. */
-  batchNorm(mean: this, variance: this, { weight, bias, axis = 1, eps = 1e-5 }: NormOptions<this> = {}): this {
-    const normal = this.sub(this.#channels(mean, axis)).mul(this.#channels(variance.add(eps).rsqrt(), axis))
+  batchNorm(mean: this, variance: this, options: NormOptions<this> = {}): this {
+    const { weight, bias, axis = 1, eps = 1e-5 } = optionsOf('batchNorm', options)
+    this.checkTensors('batchNorm', [mean, variance], [weight, bias])
+    checkFinite('batchNorm', 'eps', eps, 0)
+    const normal = this.floats('batchNorm')
+      .sub(this.#channels(mean, axis))
+      .mul(this.#channels(variance.add(eps).rsqrt(), axis))
     return normal.#scaled(weight, bias, axis)
   }
   /** Each channel of each image by itself: [n, c, ...]. */
-  instanceNorm({ weight, bias, axis = 1, eps = 1e-5 }: NormOptions<this> = {}): this {
+  instanceNorm(options: NormOptions<this> = {}): this {
+    const { weight, bias, axis = 1, eps = 1e-5 } = optionsOf('instanceNorm', options)
+    this.checkTensors('instanceNorm', [], [weight, bias])
     const channel = this.axisOf('instanceNorm', axis)
     const rest = this.shape.flatMap((_, each) => (each === 0 || each === channel ? [] : [each]))
     return this.standardize(rest, eps).#scaled(weight, bias, axis)
@@ -91,6 +102,7 @@ export abstract class NetworkMethods extends WindowMethods {
   /** Channels in groups, each group of each image by itself: [n, c, ...]. */
   groupNorm(groups: number, weight?: this, bias?: this, eps = 1e-5): this {
     const [n = 1, channels = 1] = this.shape
+    this.checkTensors('groupNorm', [], [weight, bias])
     checkWhole('groupNorm', 'the number of groups', groups, 1, channels)
     if (channels % groups !== 0) fail('groupNorm', 'channels do not fall into groups', channels, `a multiple of ${groups}`)
     const normal = this.reshape(n, groups, -1)
@@ -113,7 +125,11 @@ export abstract class NetworkMethods extends WindowMethods {
   }
 
   /** Attention of queries [.., heads, rows, dim] to keys and values [.., kvHeads, columns, dim]; several heads may share keys. */
-  scaledDotProductAttention(keys: this, values: this, { mask, causal = false, scale }: AttentionOptions<this> = {}): this {
+  scaledDotProductAttention(keys: this, values: this, options: AttentionOptions<this> = {}): this {
+    const { mask, causal = false, scale } = optionsOf('attention', options)
+    this.checkTensors('attention', [keys, values], [mask])
+    if (Math.min(this.rank, keys.rank, values.rank) < 2)
+      fail('attention', 'too few axes', [this, keys, values].map(({ form }) => form).join(' and '), '[.., heads, rows, dim]')
     const [heads, kvHeads] = [this.shape.at(-3) ?? 1, keys.shape.at(-3) ?? 1]
     if (heads % kvHeads !== 0) fail('attention', 'heads do not share keys evenly', heads, `a multiple of ${kvHeads}`)
     const group = heads / kvHeads
@@ -133,7 +149,10 @@ export abstract class NetworkMethods extends WindowMethods {
   }
 
   /** How badly logits [n, classes] (this) predict targets [n], which are class ids. */
-  crossEntropy(target: this, { reduction = 'mean', ignoreIndex = -100, labelSmoothing = 0 }: CrossEntropyOptions = {}): this {
+  crossEntropy(target: this, options: CrossEntropyOptions = {}): this {
+    const { reduction = 'mean', ignoreIndex = -100, labelSmoothing = 0 } = optionsOf('crossEntropy', options)
+    this.checkTensors('crossEntropy', [target])
+    checkWord('crossEntropy', 'reduction', reduction, REDUCTIONS)
     checkFinite('crossEntropy', 'the label smoothing', labelSmoothing, 0)
     const [rows = 1, classes = 1] = this.shape
     if (this.rank !== 2 || target.size !== rows)
@@ -145,32 +164,40 @@ export abstract class NetworkMethods extends WindowMethods {
     const smooth = labelSmoothing === 0 ? taken : taken.mul(1 - labelSmoothing).add(logs.sum(-1).mul(labelSmoothing / classes))
     const losses = counts.where(smooth.neg(), 0)
     if (reduction === 'none') return losses
-    return reduction === 'sum' ? losses.sum() : losses.sum().div(counts.to('f32').sum())
+    return reduction === 'sum' ? losses.sum() : losses.sum().div(counts.to('f32').sum()).to(losses.elementType('crossEntropy'))
   }
   /** The squared difference from a target. */
   mse(target: this, reduction: Reduction = 'mean'): this {
     return this.sub(target).square().#reduced(reduction)
   }
   /** How far logarithms of probabilities (this) are from a target distribution, or from its logarithms. */
-  klDiv(target: this, { reduction = 'mean', logTarget = false }: { reduction?: Reduction | 'batchmean'; logTarget?: boolean } = {}): this {
+  klDiv(target: this, options: { reduction?: Reduction | 'batchmean'; logTarget?: boolean } = {}): this {
+    const { reduction = 'mean', logTarget = false } = optionsOf('klDiv', options)
+    this.checkTensors('klDiv', [target])
     const losses = logTarget
       ? target.exp().mul(target.sub(this))
       : target.gt(0).where(target.mul(target.maximum(Number.MIN_VALUE).log().sub(this)), target.mul(this).neg())
     return reduction === 'batchmean' ? losses.sum().div(this.shape[0] ?? 1) : losses.#reduced(reduction)
   }
   #reduced(reduction: Reduction): this {
+    checkWord('loss', 'reduction', reduction, REDUCTIONS)
     return reduction === 'none' ? this : reduction === 'sum' ? this.sum() : this.mean()
   }
 
+  #cellWeights(op: string, state: this, weights: CellWeights<this>): CellWeights<this> {
+    const { weight, recurrentWeight, bias, recurrentBias } = optionsOf(op, weights)
+    this.checkTensors(op, [state, weight, recurrentWeight], [bias, recurrentBias])
+    return weights
+  }
   /** A step of a gated recurrent unit: this [n, input] and the state [n, hidden] give the next state. Gates: update, reset, new. */
   gruCell(
     state: this,
-    { weight, recurrentWeight, bias, recurrentBias }: CellWeights<this>,
-    {
-      resetAfter = true,
-      activations: [gate, inner] = ['sigmoid', 'tanh'],
-    }: { resetAfter?: boolean; activations?: readonly [gate: Activation, inner: Activation] } = {},
+    weights: CellWeights<this>,
+    options: { resetAfter?: boolean; activations?: readonly [gate: Activation, inner: Activation] } = {},
   ): this {
+    const { weight, recurrentWeight, bias, recurrentBias } = this.#cellWeights('gruCell', state, weights)
+    const { resetAfter = true, activations: [gate, inner] = ['sigmoid', 'tanh'] } = optionsOf('gruCell', options)
+    for (const each of [gate, inner]) checkWord('gruCell', 'activation', each, ACTIVATIONS)
     const hidden = state.shape.at(-1) ?? 1
     const part = (tensor: this | undefined, i: number): this | undefined => tensor?.narrow(0, i * hidden, hidden)
     const plus = (x: this, b: this | undefined): this => (b === undefined ? x : x.add(b))
@@ -188,12 +215,11 @@ export abstract class NetworkMethods extends WindowMethods {
    * A step of long short-term memory: this [n, input], the state and the cell [n, hidden] give the next two. Gates: input, output, forget,
    * cell.
    */
-  lstmCell(
-    state: this,
-    cell: this,
-    { weight, recurrentWeight, bias, recurrentBias }: CellWeights<this>,
-    { peephole, activations: [gate, inner, outer] = ['sigmoid', 'tanh', 'tanh'] }: LstmOptions<this> = {},
-  ): Memory<this> {
+  lstmCell(state: this, cell: this, weights: CellWeights<this>, options: LstmOptions<this> = {}): Memory<this> {
+    const { weight, recurrentWeight, bias, recurrentBias } = this.#cellWeights('lstmCell', state, weights)
+    const { peephole, activations: [gate, inner, outer] = ['sigmoid', 'tanh', 'tanh'] } = optionsOf('lstmCell', options)
+    this.checkTensors('lstmCell', [cell], [peephole])
+    for (const each of [gate, inner, outer]) checkWord('lstmCell', 'activation', each, ACTIVATIONS)
     const hidden = state.shape.at(-1) ?? 1
     const sums = [this.matmul(weight.transpose()), state.matmul(recurrentWeight.transpose()), bias, recurrentBias]
     const all = sums.filter((each) => each !== undefined).reduce((a, b) => a.add(b)) // [n, 4 * hidden]
@@ -210,7 +236,7 @@ export abstract class NetworkMethods extends WindowMethods {
 
   /** x [n, heads * dim] turned by positions [n] times frequencies */
   rope(positions: this, freqs: this, attrs: RopeAttrs): this {
-    return this.apply('rope', [this, positions, freqs], attrs)
+    return this.apply('rope', [this, positions, freqs], optionsOf('rope', attrs))
   }
   /** This cache [heads, capacity, dim] after writing `x` [n, heads * dim] at `positions` [n], in place. */
   cacheWrite(x: this, positions: this): this {
@@ -218,7 +244,7 @@ export abstract class NetworkMethods extends WindowMethods {
   }
   /** Attention of this [n, heads * dim] over caches [kvHeads, capacity, dim]; a row sees the keys up to its position. */
   cachedAttention(keys: this, values: this, positions: this, attrs: AttentionAttrs): this {
-    return this.apply('attention', [this, keys, values, positions], attrs)
+    return this.apply('attention', [this, keys, values, positions], optionsOf('attention', attrs))
   }
   /** Ids, then value bits, of the k largest of one row. */
   candidates(k: number): this {

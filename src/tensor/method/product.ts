@@ -1,7 +1,9 @@
 // Methods that multiply and add: products of matrices, and what is made of them.
 
+import { checkArgument, isString } from '../../base/argument.ts'
+import type { ElementType } from '../../base/element.ts'
 import { fail } from '../operand.ts'
-import { promote } from '../promote.ts'
+import { isFloatType, promote } from '../promote.ts'
 import { GatherMethods } from './gather.ts'
 
 export abstract class ProductMethods extends GatherMethods {
@@ -10,7 +12,7 @@ export abstract class ProductMethods extends GatherMethods {
    * the right, and that axis is gone in the result.
    */
   matmul(other: this): this {
-    this.checkOperands('matmul', [other])
+    this.checkTensors('matmul', [other])
     if (this.rank === 0 || other.rank === 0) fail('matmul', 'factors have an axis at least', `${this.form} x ${other.form}`)
     if (this.rank === 1)
       return this.unsqueeze(0)
@@ -18,17 +20,26 @@ export abstract class ProductMethods extends GatherMethods {
         .squeeze(other.rank === 1 ? 0 : -2)
     if (other.rank === 1) return this.matmul(other.unsqueeze(1)).squeeze(-1)
     const type = promote(this.elementType('matmul'), other.elementType('matmul'))
-    const float = type === 'f16' || type === 'bf16' || type === 'f64' ? type : 'f32'
-    const product = this.apply('matmul', [this.to(float), other.to(float)], { transposeA: false, transposeB: false })
-    return float === type || type === 'bool' ? product : product.round().to(type)
+    if (!isFloatType(type) && type !== 'bool') return this.#integerProduct(other, type)
+    const float = type === 'bool' ? 'f32' : type
+    return this.apply('matmul', [this.to(float), other.to(float)], { transposeA: false, transposeB: false })
+  }
+  /** Products of integers are summed as such: floats would round them. */
+  #integerProduct(other: this, type: ElementType): this {
+    const [a, b] = [this.shape, other.shape]
+    if (a.at(-1) !== b.at(-2)) fail('matmul', 'inner sizes differ', `${this.form} x ${other.form}`, undefined, 'transpose one of them?')
+    const wide = type === 'u32' || type === 'u8' ? 'u32' : 'i32'
+    return this.to(wide).unsqueeze(-1).mul(other.to(wide).unsqueeze(-3)).sum(-2).to(type)
   }
   /** The sum of products of two tensors of one axis. */
   dot(other: this): this {
+    this.checkTensors('dot', [other])
     if (this.rank !== 1 || other.rank !== 1) fail('dot', 'factors have one axis', `${this.form} x ${other.form}`)
     return this.mul(other).sum()
   }
   /** All products of an element of this with one of the other, both as one axis. */
   outer(other: this): this {
+    this.checkTensors('outer', [other])
     return this.reshape(this.size, 1).mul(other.reshape(1, other.size))
   }
   /** this [.., k] times weight [m, k], transposed, plus bias [m]. The weight may have any format. */
@@ -42,6 +53,7 @@ export abstract class ProductMethods extends GatherMethods {
   }
   /** The rows of this table, in any format, that `ids` name. */
   embedding(ids: this): this {
+    this.checkTensors('embedding', [ids])
     return this.apply('embedding', [this, ids.dtype === 'i32' || ids.dtype === 'i64' ? ids.to('u32') : ids], {})
   }
 
@@ -50,6 +62,8 @@ export abstract class ProductMethods extends GatherMethods {
    * the result does not name is summed over; without `->`, those that are named once are kept, in alphabetical order.
    */
   einsum(spec: string, ...others: readonly this[]): this {
+    checkArgument('einsum', 'what names the axes', spec, 'a text such as ij,jk->ik', isString)
+    this.checkTensors('einsum', others)
     const { inputs, output } = parseEinsum(spec, [this, ...others])
     const operands = [this, ...others].map((tensor, i) => diagonals(tensor, inputs[i] ?? ''))
     let [left, ...rest] = operands

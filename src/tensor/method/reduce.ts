@@ -1,6 +1,7 @@
 // Methods over whole axes. Without axes, all of them are meant; with `keep` they stay, with size 1.
 
 import type { ReduceKind } from '../../kernel/reduce/reduce.ts'
+import { checkFinite, checkList, optionsOf } from '../operand.ts'
 import type { Axes } from './base.ts'
 import { ShapeMethods } from './shape.ts'
 
@@ -17,6 +18,7 @@ export abstract class ReduceMethods extends ShapeMethods {
   }
   /** Summed over what broadcasting this shape to the tensor's would repeat. */
   sumTo(shape: readonly number[]): this {
+    checkList('sumTo', 'the shape', shape)
     const before = this.rank - shape.length
     const axes = this.shape.flatMap((size, axis) => (axis < before || (shape[axis - before] === 1 && size !== 1) ? [axis] : []))
     return axes.length === 0 ? this : this.sum(axes, true).reshape(...shape)
@@ -56,9 +58,10 @@ export abstract class ReduceMethods extends ShapeMethods {
 
   /** The logarithm of the sum of exponentials, without overflow. */
   logsumexp(axes?: Axes, keep = false): this {
-    const most = this.max(axes, true).stopGradient()
+    const x = this.floats('logsumexp')
+    const most = x.max(axes, true).stopGradient()
     const finite = most.isInfinite().where(0, most) // of nothing but -Infinity it is that
-    const sum = this.sub(finite).exp().sum(axes, true).log().add(finite)
+    const sum = x.sub(finite).exp().sum(axes, true).log().add(finite)
     return keep ? sum : sum.reshape(...this.#without(axes))
   }
   /** The sum of absolute values. */
@@ -67,10 +70,12 @@ export abstract class ReduceMethods extends ShapeMethods {
   }
   /** The root of the sum of squares. */
   l2Norm(axes?: Axes, keep?: boolean): this {
-    return this.square().sum(axes, keep).sqrt()
+    return this.floats('l2Norm').square().sum(axes, keep).sqrt()
   }
   /** The mean squared distance from the mean; `correction` is what the count is lessened by (1: of a sample). */
-  variance(axes?: Axes, { keep = false, correction = 0 }: { keep?: boolean; correction?: number } = {}): this {
+  variance(axes?: Axes, options: { keep?: boolean; correction?: number } = {}): this {
+    const { keep = false, correction = 0 } = optionsOf('variance', options)
+    checkFinite('variance', 'the correction', correction)
     const count = this.axesOf('variance', axes).reduce((product, axis) => product * (this.shape[axis] ?? 1), 1)
     const sum = this.sub(this.mean(axes, true)).square().sum(axes, keep)
     return sum.div(count - correction)
@@ -100,7 +105,8 @@ export abstract class ReduceMethods extends ShapeMethods {
   cumprod(axis = 0, options: ScanOptions = {}): this {
     return this.#scan('prod', axis, options)
   }
-  #scan(kind: 'sum' | 'prod', axis: number, { exclusive = false, reversed = false }: ScanOptions): this {
+  #scan(kind: 'sum' | 'prod', axis: number, options: ScanOptions): this {
+    const { exclusive = false, reversed = false } = optionsOf('cumsum', options)
     return this.apply('scan', [this], { kind, axis: this.axisOf('cumsum', axis), exclusive, reversed })
   }
 

@@ -1,6 +1,7 @@
 // Methods that move elements without computing: other shapes, other orders, parts and wholes.
 
-import { checkWhole, fail } from '../operand.ts'
+import { describeKind } from '../../base/argument.ts'
+import { MOST_ELEMENTS, checkList, checkShape, checkWhole, checkWord, fail, optionsOf } from '../operand.ts'
 import type { Axes } from './base.ts'
 import { ElementwiseMethods } from './elementwise.ts'
 
@@ -10,10 +11,12 @@ export type SliceRange = readonly [start?: number | null, end?: number | null, s
 export type PadWidth = readonly [before: number, after: number]
 /** constant: a number; edge: the last element; reflect: mirrored at it; symmetric: mirrored behind it */
 export type PadMode = 'constant' | 'edge' | 'reflect' | 'symmetric'
+const PAD_MODES: readonly PadMode[] = ['constant', 'edge', 'reflect', 'symmetric']
 
 export abstract class ShapeMethods extends ElementwiseMethods {
   /** The same elements in another shape; one size may be -1, which is what is left. */
   reshape(...shape: readonly number[]): this {
+    for (const size of shape) checkWhole('reshape', 'a size', size, -1)
     const open = shape.indexOf(-1)
     if (open < 0) return this.apply('reshape', [this], { shape })
     const rest = shape.reduce((product, size, axis) => (axis === open ? product : product * size), 1)
@@ -23,6 +26,7 @@ export abstract class ShapeMethods extends ElementwiseMethods {
   flatten(from = 0, to = -1): this {
     if (this.rank === 0) return this.reshape(1)
     const [first, last] = [this.axisOf('flatten', from), this.axisOf('flatten', to)]
+    if (last < first) fail('flatten', 'axes end before they begin', [from, to])
     return this.reshape(...this.shape.slice(0, first), -1, ...this.shape.slice(last + 1))
   }
   /** Without these axes, which must have size 1; default: all such. */
@@ -33,8 +37,8 @@ export abstract class ShapeMethods extends ElementwiseMethods {
   }
   /** With a new axis of size 1 at this place of the result. */
   unsqueeze(axis: number): this {
+    checkWhole('unsqueeze', 'the axis', axis, -this.rank - 1, this.rank)
     const at = axis < 0 ? axis + this.rank + 1 : axis
-    checkWhole('unsqueeze', 'the axis', at, 0, this.rank)
     return this.reshape(...this.shape.toSpliced(at, 0, 1))
   }
   /** Axis i of the result is axis `axes[i]`. */
@@ -75,15 +79,17 @@ export abstract class ShapeMethods extends ElementwiseMethods {
     if (indices.length > this.rank) fail('at', 'too many indices', indices.length, `at most ${this.rank}`)
     const starts = indices.map((index, axis) => {
       const size = this.shape[axis] ?? 1
-      const start = index < 0 ? index + size : index
-      checkWhole('at', `the index of axis ${axis}`, start, 0, size - 1)
-      return start
+      checkWhole('at', `the index of axis ${axis}`, index, -size, size - 1)
+      return index < 0 ? index + size : index
     })
     return this.slice(...starts.map((start) => [start, start + 1] as const)).reshape(...this.shape.slice(indices.length))
   }
   /** From one index on, so many along an axis. */
   narrow(axis: number, start: number, count: number): this {
     const at = this.axisOf('narrow', axis)
+    const size = this.shape[at] ?? 1
+    checkWhole('narrow', 'the start', start, 0, size - 1)
+    checkWhole('narrow', 'the count', count, 1, size - start)
     return this.slice(...this.shape.map((_, each): SliceRange => (each === at ? [start, start + count] : null)))
   }
   /** In reverse along these axes. */
@@ -97,7 +103,9 @@ export abstract class ShapeMethods extends ElementwiseMethods {
     const size = this.shape[at] ?? 1
     if (typeof parts === 'number') checkWhole('split', 'the number of parts', parts, 1, size)
     if (typeof parts === 'number' && size % parts !== 0) fail('split', 'an axis does not split evenly', size, `a multiple of ${parts}`)
+    if (typeof parts !== 'number') checkList('split', 'what names the parts', parts)
     const sizes = typeof parts === 'number' ? Array.from({ length: parts }, () => size / parts) : parts
+    for (const each of sizes) checkWhole('split', 'the size of a part', each, 1, size)
     const total = sizes.reduce((sum, each) => sum + each, 0)
     if (total !== size) fail('split', 'the parts are not the whole', sizes, `${size} together`)
     let from = 0
@@ -109,12 +117,17 @@ export abstract class ShapeMethods extends ElementwiseMethods {
 
   /** Followed by others along an axis. */
   concat(others: readonly this[], axis = 0): this {
+    checkList('concat', 'what is joined', others)
     return this.apply('concat', [this, ...others], { axis: this.axisOf('concat', axis) })
   }
   /** With more elements at the ends of axes: [before, after] for each. */
-  pad(widths: readonly PadWidth[], { mode = 'constant', value = 0 }: { mode?: PadMode; value?: number } = {}): this {
+  pad(widths: readonly PadWidth[], options: { mode?: PadMode; value?: number } = {}): this {
+    const { mode = 'constant', value = 0 } = optionsOf('pad', options)
+    checkWord('pad', 'mode', mode, PAD_MODES)
+    checkList('pad', 'what names the widths', widths)
+    for (const width of widths) checkList('pad', 'a width', width)
     if (widths.length !== this.rank) fail('pad', 'wrong number of axes', widths.length, this.rank)
-    for (const width of widths) for (const count of width) checkWhole('pad', 'a width', count, 0)
+    for (const [before, after] of widths) for (const count of [before, after]) checkWhole('pad', 'a width', count, 0)
     if (mode === 'constant') {
       const shape = this.shape.map((size, axis) => size + (widths[axis]?.[0] ?? 0) + (widths[axis]?.[1] ?? 0))
       const starts = widths.map(([before]) => before)
@@ -142,10 +155,10 @@ export abstract class ShapeMethods extends ElementwiseMethods {
   }
   /** All of it several times along each axis. */
   tile(...counts: readonly number[]): this {
+    for (const count of counts) checkWhole('tile', 'a count', count, 1)
     const rank = Math.max(this.rank, counts.length)
     const times = [...Array.from({ length: rank - counts.length }, () => 1), ...counts]
     const shape = [...Array.from({ length: rank - this.rank }, () => 1), ...this.shape]
-    for (const count of counts) checkWhole('tile', 'a count', count, 1)
     const apart = shape.flatMap((size) => [1, size])
     const repeated = shape.flatMap((size, axis) => [times[axis] ?? 1, size])
     return this.reshape(...apart)
@@ -156,12 +169,14 @@ export abstract class ShapeMethods extends ElementwiseMethods {
   roll(by: number, axis = 0): this {
     const at = this.axisOf('roll', axis)
     const size = this.shape[at] ?? 1
+    checkWhole('roll', 'the distance', by, -MOST_ELEMENTS)
     const shift = ((by % size) + size) % size
     return shift === 0 ? this : this.narrow(at, size - shift, shift).concat([this.narrow(at, 0, size - shift)], at)
   }
   /** Zeros of the same type, and the same shape unless another is given. */
   zeros(shape: readonly number[] = this.shape): this {
     const type = this.elementType('zeros')
+    checkShape('zeros', shape)
     return this.expression({ cast: type, of: { const: 0, type: 'f32' } }, [], type).expand(...shape)
   }
   /** The same values, whose changes count for nothing in gradients. */
@@ -182,6 +197,7 @@ export abstract class ShapeMethods extends ElementwiseMethods {
   }
   #triangle(k: number, which: 'lower' | 'upper'): this {
     if (this.rank < 2) fail('triangle', 'a triangle has two axes', this.shape)
+    checkWhole('triangle', 'the diagonal', k, -MOST_ELEMENTS)
     const shape = this.shape.slice(-2)
     const distance = this.indices(shape, 1).to('i32').sub(this.indices(shape, 0).to('i32'))
     return (which === 'lower' ? distance.le(k) : distance.ge(k)).where(this, 0)
@@ -189,9 +205,13 @@ export abstract class ShapeMethods extends ElementwiseMethods {
 }
 
 function resolveRange(range: SliceRange, size: number, axis: number): { start: number; count: number; step: number } {
+  if (range !== null && !Array.isArray(range))
+    fail('slice', `the range of axis ${axis} is no list`, describeKind(range), '[start, end, step]')
   const [from = null, to = null, by = null] = range ?? []
+  for (const place of [from, to]) if (place !== null) checkWhole('slice', `an end of axis ${axis}`, place, -MOST_ELEMENTS)
   const step = by ?? 1
-  if (!Number.isSafeInteger(step) || step === 0) fail('slice', `the step of axis ${axis} is out of range`, step, 'a whole number but 0')
+  if (!Number.isSafeInteger(step) || step === 0)
+    fail('slice', `the step of axis ${axis} is out of range`, typeof step === 'number' ? step : describeKind(step), 'a whole number but 0')
   const place = (value: number): number => (value < 0 ? value + size : value)
   const limit = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high)
   const start = from === null ? (step > 0 ? 0 : size - 1) : limit(place(from), step > 0 ? 0 : -1, step > 0 ? size : size - 1)

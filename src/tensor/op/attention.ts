@@ -5,7 +5,7 @@ import { CACHE_TYPES, type CacheType } from '../../kernel/attention/cache-type.t
 import { cacheWrite } from '../../kernel/attention/cache.ts'
 import { rope } from '../../kernel/attention/rope.ts'
 import { type TensorNode, sizeOf } from '../node.ts'
-import { checkAxes, checkFinite, checkSize, checkType, checkWhole, fail, show } from '../operand.ts'
+import { checkAxes, checkFinite, checkSize, checkType, checkWhole, checkWord, fail, show } from '../operand.ts'
 import { last } from '../shape.ts'
 import type { Operation } from './operation.ts'
 
@@ -29,8 +29,9 @@ function cacheType(op: string, name: string, { dtype, ...node }: TensorNode): Ca
 export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: Operation<O> } = {
   rope: {
     about: 'x [n, heads * dim] turned by positions [n] times frequencies [dims / 2]',
-    infer: ([x, positions, freqs], { heads, dims, magnitude }) => {
-      checkType('rope', 'x', x, 'f32')
+    infer: ([x, positions, freqs], { style, heads, dims, magnitude }) => {
+      checkType('rope', 'x', x, 'f32', 'f16', 'bf16')
+      checkWord('rope', 'style', style, ['adjacent', 'half'])
       const dim = headSize('rope', x, heads)
       checkWhole('rope', 'the number of dimensions', dims, 2, dim)
       if (dims % 2 !== 0) fail('rope', 'dimensions come in pairs', dims, 'an even number')
@@ -39,7 +40,7 @@ export const ATTENTION: { readonly [O in 'rope' | 'cacheWrite' | 'attention']: O
       checkType('rope', 'frequencies', freqs, 'f32')
       checkSize('rope', 'frequencies', freqs, dims / 2)
       checkFinite('rope', 'the magnitude', magnitude)
-      return { shape: x.shape, dtype: 'f32' }
+      return { shape: x.shape, dtype: x.dtype }
     },
     /** turned back by the same angles */
     gradient: ({ src: [, positions, freqs], cotangent, attrs }) => [cotangent.rope(positions, freqs.neg(), attrs), undefined, undefined],

@@ -7,7 +7,7 @@ import { scatter } from '../../kernel/move/scatter.ts'
 import { take } from '../../kernel/move/take.ts'
 import { takeAlong } from '../../kernel/move/take-along.ts'
 import { type ElementType, type TensorNode, sizeOf } from '../node.ts'
-import { checkAxes, checkElements, checkWhole, fail, show } from '../operand.ts'
+import { checkAxes, checkElements, checkNumbers, checkWhole, fail, show } from '../operand.ts'
 import { sameShape } from '../shape.ts'
 import type { Operation } from './operation.ts'
 
@@ -67,8 +67,9 @@ export const GATHERS: { readonly [O in 'gather' | 'gatherElements' | 'scatter']:
 
   scatter: {
     about: 'x with values written, or added, where ids say: slices of an axis by `ids [count]`, or one element for each index',
-    infer: ([x, ids, values], { axis, ids: form }) => {
+    infer: ([x, ids, values], { axis, kind, ids: form }) => {
       const dtype = checkElements('scatter', 'x', x)
+      if (kind === 'add') checkNumbers('scatterAdd', dtype)
       checkWhole('scatter', 'the axis', axis, 0, x.shape.length - 1)
       indexType('scatter', ids)
       if (values.dtype !== dtype) fail('scatter', 'wrong type of the values', values.dtype, dtype)

@@ -22,8 +22,8 @@ const weightFormat = ({ dtype }: TensorNode): GgmlType => dtype as GgmlType
 const floatType = (dtype: TensorType): ElementType => dtype as ElementType
 
 /** A bias [m] of a weight [m, k]. */
-function checkBias(op: string, bias: TensorNode, weight: TensorNode): void {
-  checkType(op, 'the bias', bias, 'f32')
+function checkBias(op: string, bias: TensorNode, weight: TensorNode, type: TensorType = 'f32'): void {
+  checkType(op, 'the bias', bias, 'f32', type)
   checkAxes(op, 'the bias', bias, [weight.shape[0]])
 }
 
@@ -31,21 +31,24 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
   linear: {
     about: 'x [n, k] times a weight [m, k] of any format, plus an optional bias [m]',
     infer: ([x, w, b]) => {
-      checkType('linear', 'x', x, 'f32')
-      checkMatrix('linear', 'the weight', w)
+      checkType('linear', 'x', x, 'f32', 'f16', 'bf16', 'f64')
+      if (x.dtype === 'f64' && w.dtype === 'f64') checkAxes('linear', 'the weight', w, [undefined, undefined])
+      else checkMatrix('linear', 'the weight', w)
       if (last(x.shape) !== last(w.shape))
         fail('linear', 'inner sizes differ', `${show(x)} x ${show(w)}`, undefined, 'the weight is [out, in]')
-      if (b !== undefined) checkBias('linear', b, w)
-      return { shape: [...x.shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
+      if (b !== undefined) checkBias('linear', b, w, x.dtype)
+      return { shape: [...x.shape.slice(0, -1), w.shape[0] ?? 1], dtype: x.dtype }
     },
     define: ([x, w, b]) => {
       const [k, [m = 1]] = [last(x.shape), w.shape]
+      const type = x.dtype === 'f64' ? 'f64' : 'f32'
       const y = x
+        .to(type)
         .reshape(x.size / k, 1, k)
-        .mul(w.to('f32').reshape(1, m, k))
+        .mul(w.to(type).reshape(1, m, k))
         .sum(-1)
         .reshape(...x.shape.slice(0, -1), m)
-      return b === undefined ? y : y.add(b)
+      return (b === undefined ? y : y.add(b)).to(x.dtype as ElementType) // `infer` has seen it
     },
     gradient: ({ src: [x, w, b], cotangent, wants }) => {
       const rows = cotangent.reshape(-1, last(cotangent.shape))

@@ -6,7 +6,7 @@ import { map } from '../../kernel/map/map.ts'
 import { type MapInput, checkMap } from '../../kernel/map/params.ts'
 import { type ElementType, type NodeOf, type TensorNode, sizeOf } from '../node.ts'
 import type { Methods } from '../method/methods.ts'
-import { checkElements } from '../operand.ts'
+import { checkElementType, checkElements } from '../operand.ts'
 import { broadcast, stridesFor } from '../shape.ts'
 import { isWhole } from '../view.ts'
 import type { Operation } from './operation.ts'
@@ -17,6 +17,7 @@ export const inputsOf = (src: readonly TensorNode[], shape: readonly number[]): 
 
 /** What users call a map that does this last. */
 export function nameOfMap(expr: MapExpr): string {
+  if (typeof expr !== 'object' || expr === null) return 'map'
   return 'op' in expr ? (expr.op === 'select' ? 'where' : expr.op) : 'cast' in expr ? 'to' : 'map'
 }
 
@@ -55,6 +56,7 @@ export const MAP: { readonly map: Operation<'map'> } = {
   map: {
     about: 'an expression of elements of tensors that broadcast together',
     infer: (src, { expr, type }) => {
+      checkElementType('map', type)
       const name = nameOfMap(expr)
       src.forEach((node, i) => checkElements(name, `operand ${i}`, node))
       const shape = broadcast(

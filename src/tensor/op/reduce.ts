@@ -7,7 +7,7 @@ import { scan } from '../../kernel/reduce/scan.ts'
 import { softmax } from '../../kernel/reduce/softmax.ts'
 import type { Methods } from '../method/methods.ts'
 import { type ElementType, type TensorType, sizeOf } from '../node.ts'
-import { checkAxes, checkElements, checkFinite, checkType, checkWhole, fail } from '../operand.ts'
+import { checkAxes, checkElements, checkFinite, checkNumbers, checkType, checkWhole, fail } from '../operand.ts'
 import { isFloatType } from '../promote.ts'
 import { last } from '../shape.ts'
 import { inputsOf, operandNumbers } from './map.ts'
@@ -24,7 +24,7 @@ export const REDUCTIONS: { readonly [O in 'reduce' | 'norm' | 'softmax' | 'scan'
     infer: ([x], { kind, axes, keep }) => {
       const dtype = checkElements(kind, 'x', x)
       if (kind === 'mean' && !isFloatType(dtype)) fail('mean', 'only floats have a mean', dtype, 'a tensor of floats', `.to('f32') first`)
-      if ((kind === 'sum' || kind === 'prod') && dtype === 'bool') fail(kind, 'bools are no numbers', dtype, 'numbers', `.to('i32') first`)
+      if (kind === 'sum' || kind === 'prod') checkNumbers(kind, dtype)
       for (const axis of axes) checkWhole(kind, 'an axis', axis, 0, x.shape.length - 1)
       const shape = keep ? x.shape.map((size, axis) => (axes.includes(axis) ? 1 : size)) : x.shape.filter((_, axis) => !axes.includes(axis))
       return { shape, dtype: kind === 'argmax' || kind === 'argmin' ? 'u32' : dtype }
@@ -143,6 +143,7 @@ export const REDUCTIONS: { readonly [O in 'reduce' | 'norm' | 'softmax' | 'scan'
     about: 'sums or products of all elements up to each along an axis',
     infer: ([x], { axis }) => {
       const dtype = checkElements('cumsum', 'x', x)
+      checkNumbers('cumsum', dtype)
       checkWhole('cumsum', 'the axis', axis, 0, x.shape.length - 1)
       return { shape: x.shape, dtype }
     },

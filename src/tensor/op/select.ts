@@ -13,8 +13,22 @@ export const SELECTIONS: { readonly [O in 'argsort' | 'topk' | 'draw']: Operatio
   argsort: {
     about: 'the indices that sort the last axis',
     infer: ([x]) => {
-      checkType('argsort', 'x', x, ...SORT_TYPES)
+      checkType('argsort', 'x', x, ...SORT_TYPES, 'f64')
       return { shape: x.shape, dtype: 'u32' }
+    },
+    // An element goes behind all that are smaller, and behind equal ones before it; NaN is the last either way.
+    define: ([x], { descending }) => {
+      const cols = last(x.shape)
+      const [own, other] = [x.unsqueeze(-1), x.unsqueeze(-2)]
+      const [at, before] = [x.indices([cols, cols], 0), x.indices([cols, cols], 1)]
+      const isBetter = (descending ? other.gt(own) : other.lt(own)).or(own.isNaN().and(other.isNaN().not()))
+      const isSame = other.eq(own).or(own.isNaN().and(other.isNaN()))
+      const place = isBetter
+        .or(isSame.and(before.lt(at)))
+        .to('i32')
+        .sum(-1)
+      const index = x.indices(x.shape, x.rank - 1)
+      return index.scatter(place, index, -1)
     },
     lower: ({ src: [x], attrs: { descending } }, caps) =>
       argsort.work(caps, {

@@ -6,7 +6,7 @@ import type { Launch } from '../../kernel/family.ts'
 import { type MapParams, map } from '../../kernel/map/map.ts'
 import { contiguous } from '../../kernel/map/walk.ts'
 import { type ElementType, type TensorNode, sizeOf } from '../node.ts'
-import { checkElements, checkShape, checkWhole, fail, show } from '../operand.ts'
+import { checkElements, checkList, checkShape, checkWhole, fail, show } from '../operand.ts'
 import { sameShape } from '../shape.ts'
 import type { Operation } from './operation.ts'
 
@@ -70,6 +70,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
     about: 'part of each axis, in steps, also backwards',
     infer: ([x], { starts, sizes, steps }) => {
       const dtype = checkElements('slice', 'x', x)
+      for (const list of [starts, sizes, steps]) checkList('slice', 'what names places', list)
       if (sizes.length !== x.shape.length) fail('slice', 'wrong number of axes', sizes.length, x.shape.length)
       x.shape.forEach((size, axis) => {
         const [start = 0, count = 1, step = 1] = [starts[axis], sizes[axis], steps[axis]]
@@ -94,6 +95,7 @@ export const SHAPES: { readonly [O in 'reshape' | 'permute' | 'expand' | 'slice'
     infer: ([x], { shape, starts, steps, value }) => {
       checkShape('place', shape)
       const dtype = checkElements('place', 'x', x)
+      for (const list of [starts, steps]) checkList('place', 'what names places', list)
       if (shape.length !== x.shape.length) fail('place', 'wrong number of axes', shape.length, x.shape.length)
       x.shape.forEach((size, axis) => {
         const [start = 0, step = 1, room = 1] = [starts[axis], steps[axis], shape[axis]]

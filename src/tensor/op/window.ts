@@ -7,7 +7,7 @@ import { pool } from '../../kernel/window/pool.ts'
 import { unfold } from '../../kernel/window/unfold.ts'
 import { type Windows, checkWindows } from '../../kernel/window/windows.ts'
 import { type ElementType, type WindowAttrs, sizeOf } from '../node.ts'
-import { checkAxes, checkElements, checkType, fail, show } from '../operand.ts'
+import { checkAxes, checkElements, checkList, checkType, fail, show } from '../operand.ts'
 import type { Operation } from './operation.ts'
 
 /** The axes before those that windows slide over. */
@@ -25,11 +25,22 @@ const windowPart = ({ kernel, strides, dilations, padding, out }: WindowAttrs): 
   out,
 })
 
+/** Lists and nothing else, before anybody counts what is in them. */
+function checkWindowLists(op: string, { kernel, strides, dilations, padding, out }: WindowAttrs): void {
+  for (const list of [kernel, strides, dilations, padding, out]) checkList(op, 'what names windows', list)
+  for (const width of padding) {
+    checkList(op, 'the padding of an axis', width)
+    if (width.length !== 2) fail(op, 'the padding of an axis has no two sides', width.length, 2)
+  }
+}
+
 export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']: Operation<O> } = {
   unfold: {
     about: 'x [.., ...in] -> [.., ...kernel, ...out]: what lies under each tap of each window',
     infer: ([x], attrs) => {
       const dtype = checkElements('unfold', 'x', x)
+      checkWindowLists('unfold', attrs)
+      if (typeof attrs.value !== 'number') fail('unfold', 'the value is no number', typeof attrs.value)
       if (x.shape.length < attrs.kernel.length) fail('unfold', 'too few axes', show(x), `${attrs.kernel.length} at least`)
       checkWindows('unfold', windowsOf(x.shape, attrs), 3)
       return { shape: [...lead(x.shape, attrs), ...attrs.kernel, ...attrs.out], dtype }
@@ -49,6 +60,8 @@ export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']:
     about: 'x [.., ...kernel, ...out] -> [.., ...in]: what lies under each tap added where it came from',
     infer: ([x], attrs) => {
       checkType('fold', 'x', x, 'f32', 'f16', 'bf16', 'f64')
+      checkWindowLists('fold', attrs)
+      checkList('fold', 'what names sizes', attrs.in)
       checkWindows('fold', { ...windowPart(attrs), in: attrs.in }, 3)
       const before = x.shape.slice(0, x.shape.length - 2 * attrs.kernel.length)
       checkAxes('fold', 'x', x, [...before, ...attrs.kernel, ...attrs.out])
@@ -109,6 +122,7 @@ export const WINDOWS: { readonly [O in 'unfold' | 'fold' | 'convolve' | 'pool']:
     about: 'x [.., h, w] -> [.., oh, ow]: one number of each window',
     infer: ([x], attrs) => {
       checkType('pool', 'x', x, 'f32', 'f16', 'bf16', 'f64')
+      checkWindowLists('pool', attrs)
       checkWindows('pool', windowsOf(x.shape, attrs), 2)
       return { shape: [...lead(x.shape, attrs), ...attrs.out], dtype: attrs.kind === 'argmax' ? 'u32' : x.dtype }
     },

@@ -10,11 +10,13 @@ import { reducedChains } from './reduce.ts'
 import { residualSums } from './residual.ts'
 import { type Rewrite, applyRewrite } from './rewrite.ts'
 import { views } from './view.ts'
+import { widerFloats } from './wider.ts'
 
 /** Later ones see what earlier ones made: sums are joined to products before chains swallow them, chains are whole before int8 does, and
  * views come last, since maps that read them in place are no plain expressions any more. */
 export const REWRITES: readonly Rewrite[] = [
   doubleDefinitions,
+  widerFloats,
   packedWeights,
   residualSums,
   elementwiseChains,

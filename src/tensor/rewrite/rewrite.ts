@@ -14,6 +14,8 @@ export type Rule = (node: TensorNode, only: Only) => TensorNode | undefined
 export interface Rewrite {
   readonly name: string
   readonly about: string
+  /** applied until nothing changes: it makes what it rewrites itself */
+  readonly again?: true
   /** Begins a graph; what it gives may remember what it made. */
   begin(caps: Caps): Pass
 }
@@ -35,5 +37,7 @@ export function applyRewrite(roots: readonly TensorNode[], rewrite: Rewrite, cap
     }
     return rule(node, only)
   })
-  return roots.map((root) => finish(of(root)))
+  const result = roots.map((root) => finish(of(root)))
+  const isDone = rewrite.again !== true || result.every((root, i) => root === roots[i])
+  return isDone ? result : applyRewrite(result, rewrite, caps)
 }

@@ -1,0 +1,7 @@
+// Random graphs on WebGPU, on the driver of this project.
+
+import { webgpu } from '../../src/device/webgpu/webgpu.ts'
+import { missingGpu } from '../device/missing.ts'
+import { testRandomGraphs } from './random-graph-suite.ts'
+
+testRandomGraphs({ name: 'webgpu', open: () => webgpu.open(), missing: await missingGpu(), runs: 24 })
