@@ -127,9 +127,7 @@ function turnFloats(k: Scope, turns: Value<'u32'>, factor: VectorOf<'f32'>, star
 /** A sum is also what is multiplied: with other operands a compiler could take the product out of the loop. */
 function turnBytes(k: Scope, turns: Value<'u32'>, factor: VectorOf<'u32'>, starts: readonly VectorOf<'u32'>[]): VectorOf<'f32'>[] {
   const chains = starts.map((start) => k.var('chain', start.as('i32') as VectorOf<'i32'>))
-  k.for({ name: 'i', to: turns }, () =>
-    chains.forEach((chain) => chain.set(factor.dotU7I8(chain.get().as('u32') as VectorOf<'u32'>, chain.get()))),
-  )
+  k.for({ name: 'i', to: turns }, () => chains.forEach((chain) => chain.set(factor.dotU7I8(chain.get().as('u32'), chain.get()))))
   return chains.map((chain) => chain.get().to('f32') as VectorOf<'f32'>)
 }
 

@@ -1,0 +1,131 @@
+// Times one operation for all contenders: finds the fastest way of each, then takes samples in turns, A, B, A, B, with the limits of the
+// machine between them.
+
+import { IngotError } from '../../base/error.ts'
+import type { RunningContender } from '../contender.ts'
+import { median } from '../statistics.ts'
+import { COMPILED, type Limits, type OpProtocol } from './protocol.ts'
+import type { OpLine } from './workload.ts'
+
+export type OpRunning = RunningContender<OpProtocol>
+
+export interface OpEffort {
+  /** of each operation and contender */
+  readonly samples: number
+  /** a sample takes at least this long; short work is repeated within it */
+  readonly sampleMs: number
+  /** no more samples of an operation after this long, once there are 3 */
+  readonly lineMs: number
+  /** all operations, or those of --quick */
+  readonly all: boolean
+}
+
+export const FULL_OPS: OpEffort = { samples: 9, sampleMs: 40, lineMs: 30_000, all: true }
+export const QUICK_OPS: OpEffort = { samples: 3, sampleMs: 10, lineMs: 5000, all: false }
+const LEAST_SAMPLES = 3 // where time runs out
+
+/** What a contender did with an operation. */
+export interface OpSamples {
+  /** the fastest of those it has */
+  readonly way: string
+  /** microseconds of one operation, in the order they were taken */
+  readonly us: readonly number[]
+}
+
+export interface MeasuredLine {
+  /** in the order of the contenders; undefined: it has no such operation */
+  readonly contenders: readonly (OpSamples | undefined)[]
+  /** shares of the limits that Ingot reached: medians of every sample's against the limits around it */
+  readonly ofReads: number
+  readonly ofPeak: number
+  readonly limits: readonly Limits[]
+}
+
+export async function measureLine(
+  [ingot, ...peers]: readonly OpRunning[],
+  line: OpLine,
+  effort: OpEffort,
+  tick: () => void = () => {},
+): Promise<MeasuredLine> {
+  if (ingot === undefined) throw new TypeError('nobody to measure')
+  const begun = performance.now()
+  const entrants: Entrant[] = []
+  const expected = await ingot.ask('prepare', { work: line.work })
+  entrants.push({ running: ingot, pace: await findPace(ingot, line, expected.ways, effort.sampleMs), us: [] })
+  for (const peer of peers) {
+    const { ways, values } = await peer.ask('prepare', { work: line.work })
+    if (ways.length > 0) checkValues(peer.name, line.name, expected.values, values)
+    entrants.push({ running: peer, pace: await findPace(peer, line, ways, effort.sampleMs), us: [] })
+  }
+  const limits = [await ingot.ask('limits', {})]
+  for (let round = 0; round < effort.samples; round++) {
+    for (const { running, pace, us } of entrants) {
+      if (pace !== undefined) us.push(await sampleOf(running, line, pace.way, pace.repeats))
+      tick()
+    }
+    limits.push(await ingot.ask('limits', {}))
+    if (round + 1 >= LEAST_SAMPLES && performance.now() - begun > effort.lineMs) break
+  }
+  const ours = entrants[0]?.us ?? []
+  const share = (amount: number, limit: keyof Limits): number =>
+    median(ours.map((us, i) => amount / (us * 1e-6) / (((limits[i]?.[limit] ?? NaN) + (limits[i + 1]?.[limit] ?? NaN)) / 2)))
+  return {
+    contenders: entrants.map(({ pace, us }) => pace && { way: pace.way, us }),
+    ofReads: share(line.bytes, 'read'),
+    ofPeak: share(line.operations, 'peak'),
+    limits,
+  }
+}
+
+interface Pace {
+  readonly way: string
+  readonly repeats: number
+}
+interface Entrant {
+  readonly running: OpRunning
+  readonly pace: Pace | undefined
+  readonly us: number[]
+}
+
+/** Microseconds of one operation. */
+async function sampleOf(running: OpRunning, { count }: OpLine, way: string, repeats: number): Promise<number> {
+  const { ms } = await running.ask('sample', { way, repeats })
+  return (ms * 1000) / repeats / count
+}
+
+const GROWTH = 8 // of repeats, while it is not known how long they take
+const PROBES = 3
+
+/** The fastest way, and how often to run it for a sample. Runs each long enough for engines to have compiled what it takes. */
+async function findPace(running: OpRunning, line: OpLine, ways: readonly string[], sampleMs: number): Promise<Pace | undefined> {
+  let best: (Pace & { readonly us: number }) | undefined
+  for (const way of ways.filter((each) => isAllowed(line, each))) {
+    let [repeats, us] = [1, Infinity]
+    for (;;) {
+      us = await sampleOf(running, line, way, repeats)
+      const ms = (us * line.count * repeats) / 1000
+      if (ms >= sampleMs / 2) break
+      repeats = Math.min(GROWTH * repeats, Math.ceil((repeats * sampleMs) / ms))
+    }
+    const hopeless = best !== undefined && us > 2 * best.us
+    if (!hopeless) for (let i = 0; i < PROBES; i++) us = Math.min(us, await sampleOf(running, line, way, repeats))
+    if (best === undefined || us < best.us) best = { way, repeats: Math.max(1, Math.ceil((sampleMs * 1000) / (us * line.count))), us }
+  }
+  return best && { way: best.way, repeats: best.repeats }
+}
+
+/** Work that is to be eager excludes plans. One that is to be planned takes what a contender has. */
+function isAllowed({ way }: OpLine, name: string): boolean {
+  return way !== 'eager' || !name.startsWith(COMPILED)
+}
+
+/** Results of f32 arithmetic in another order differ by this, as a share of the largest. */
+const TOLERANCE = 1e-3
+
+/** Who computes something else is not faster at it. */
+function checkValues(name: string, line: string, expected: readonly number[], values: readonly number[]): void {
+  const largest = Math.max(...expected.map(Math.abs), Number.MIN_VALUE)
+  const differs = expected.findIndex((value, i) => !(Math.abs(value - (values[i] ?? NaN)) <= TOLERANCE * largest))
+  if (differs >= 0 || expected.length !== values.length)
+    throw new IngotError('wrong-result', `${line} is something else for ${name}`, { op: 'bench --ops', got: values, wanted: expected })
+}
