@@ -62,7 +62,7 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
     [Symbol.dispose]: () => {
       const all = [...entries.values()]
       entries.clear()
-      for (const entry of all) entry.then(release, () => {})
+      for (const entry of all) entry.then(release).catch(() => {}) // of a device that was closed meanwhile, nothing is left to give back
     },
   })
 }

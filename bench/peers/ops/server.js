@@ -7,7 +7,7 @@ import { serve } from '../channel.js'
  * @typedef {{ op: string, sizes: number[] }} Work
  * @typedef {() => Promise<void> | void} Run  ends when the work is done
  * @typedef {{ ways: Record<string, Run>, values: ArrayLike<number>, dispose(): void }} Prepared
- * @typedef {{ info: object, prepare(work: Work): Promise<Prepared | undefined> }} Peer
+ * @typedef {{ info: { detail: string }, prepare(work: Work): Promise<Prepared | undefined> }} Peer
  */
 
 const SHOWN_VALUES = 16
@@ -34,6 +34,10 @@ serve({
     const count = Math.min(SHOWN_VALUES, values.length)
     const shown = Array.from({ length: count }, (_, i) => Number(values[Math.floor((i * values.length) / count)]))
     return { ways: Object.keys(ways), values: shown }
+  },
+
+  async ran() {
+    return { detail: peer?.info.detail ?? '' }
   },
 
   async sample({ way, repeats }) {

@@ -55,6 +55,10 @@ export function createOpServer(): { readonly handlers: HandlersOf<OpProtocol>; c
       return { ms: performance.now() - begun }
     },
 
+    async ran() {
+      return { detail: need().detail }
+    },
+
     async limits() {
       limits ??= await MachineLimits.open(need())
       return limits.sample()

@@ -99,7 +99,7 @@ const PROBES = 3
 /** The fastest way, and how often to run it for a sample. Runs each long enough for engines to have compiled what it takes. */
 async function findPace(running: OpRunning, line: OpLine, ways: readonly string[], sampleMs: number): Promise<Pace | undefined> {
   let best: (Pace & { readonly us: number }) | undefined
-  for (const way of ways.filter((each) => isAllowed(line, each))) {
+  for (const way of allowedWays(line, ways)) {
     let [repeats, us] = [1, Infinity]
     for (;;) {
       us = await sampleOf(running, line, way, repeats)
@@ -114,9 +114,12 @@ async function findPace(running: OpRunning, line: OpLine, ways: readonly string[
   return best && { way: best.way, repeats: best.repeats }
 }
 
-/** Work that is to be eager excludes plans. One that is to be planned takes what a contender has. */
-function isAllowed({ way }: OpLine, name: string): boolean {
-  return way !== 'eager' || !name.startsWith(COMPILED)
+/** Work that is to be eager excludes plans. For what is to be planned, a contender without plans takes what it has. */
+function allowedWays({ way }: OpLine, ways: readonly string[]): readonly string[] {
+  if (way === undefined) return ways
+  const planned = ways.filter((name) => name.startsWith(COMPILED))
+  if (way === 'compiled') return planned.length > 0 ? planned : ways
+  return ways.filter((name) => !planned.includes(name))
 }
 
 /** Results of f32 arithmetic in another order differ by this, as a share of the largest. */

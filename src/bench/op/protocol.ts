@@ -31,6 +31,8 @@ export interface OpProtocol {
     readonly request: { readonly way: string; readonly repeats: number }
     readonly reply: { readonly ms: number }
   }
+  /** What the work ran as, once there was some: kernels and libraries that nobody knew of when the device was opened. */
+  readonly ran: { readonly request: object; readonly reply: { readonly detail: string } }
   /** Of Ingot only. */
   readonly limits: { readonly request: object; readonly reply: Limits }
 }

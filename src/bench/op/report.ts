@@ -10,6 +10,8 @@ import type { OpSamples } from './measure.ts'
 export interface OpContenderReport extends ContenderInfo {
   /** CPU time while it waited */
   readonly idle: Idle
+  /** how its work ran, as it says afterwards */
+  readonly ran: string
 }
 
 export interface OpPeerSamples extends OpSamples {
@@ -81,7 +83,7 @@ export function showOpReport(report: OpReport): string {
   const { machine, contenders, limits } = report
   const lines = [
     `${machine.cpu}, ${machine.cores} cores, ${machine.system}, Node ${machine.node}`,
-    ...contenders.map(({ name, version, device, detail }) => `${name} ${version} on ${device} (${detail})`),
+    ...contenders.map(({ name, version, device, ran }) => `${name} ${version} on ${device} (${ran})`),
     `the device reads ${range(limits.map(({ read }) => read))} GB/s, and does ${range(limits.map(({ peak }) => peak))} G f32 ops/s`,
     '',
     ...showTable(report),

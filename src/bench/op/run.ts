@@ -1,5 +1,6 @@
 // A whole bench of operations on one device: opens Ingot and the peers, and measures line after line. Gives a report; prints nothing.
 
+import type { ContenderInfo } from '../contender.ts'
 import { describeMachine, measureOtherLoad, watchOtherLoad } from '../machine.ts'
 import type { OpContender } from './contenders.ts'
 import { type OpEffort, type OpRunning, measureLine } from './measure.ts'
@@ -30,7 +31,7 @@ export async function runOpBench(contenders: readonly OpContender[], options: Op
   const running = contenders.map((contender) => contender.start(signal))
   try {
     const own = threads === undefined ? {} : { threads }
-    const infos = []
+    const infos: ContenderInfo[] = []
     for (const [i, each] of running.entries()) {
       progress(`opening ${each.name}`, i, running.length)
       infos.push((await each.ask('open', i === 0 && device !== undefined ? { device, ...own } : own)).info)
@@ -44,10 +45,12 @@ export async function runOpBench(contenders: readonly OpContender[], options: Op
       limits.push(...found.limits)
       measures.push(found.measure)
     }
-    const reports = infos.map((info, i): OpContenderReport => {
-      const { cpuMs = 0, ms = 0 } = running[i]?.idle ?? {}
-      return { ...info, idle: { cpuMs, ms } }
-    })
+    const reports: OpContenderReport[] = []
+    for (const [i, each] of running.entries()) {
+      const info = infos[i]
+      const { cpuMs, ms } = each.idle
+      if (info !== undefined) reports.push({ ...info, idle: { cpuMs, ms }, ran: (await each.ask('ran', {})).detail })
+    }
     const busy = Math.max(...loads, await measureOtherLoad(OTHER_LOAD_MS))
     return { kind: 'ops', date: new Date().toISOString(), machine: describeMachine(), busy, contenders: reports, measures, limits }
   } finally {

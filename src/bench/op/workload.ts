@@ -103,14 +103,8 @@ export const OP_LINES: readonly OpLine[] = [
   line('argmax of rows 1024x1024', 'argmaxRows', [1024, 1024], cost(1025 * 1024, 1024 * 1024)),
   ...[512, 1024, 2048].map((side) => {
     const { rows, rank } = LORA
-    const moved = 2 * rows * side + side * side + 2 * side * rank
-    return line(
-      `lora ${rows}x${side} r${rank}`,
-      'lora',
-      [rows, side, rank],
-      cost(moved, 2 * rows * side * (side + 2 * rank + 1)),
-      side === 1024,
-    )
+    const least = cost(2 * rows * side + side * side + 2 * side * rank, 2 * rows * side * (side + 2 * rank + 1))
+    return line(`lora ${rows}x${side} r${rank}`, 'lora', [rows, side, rank], least, side === 1024)
   }),
   chain('1,000 of 64, compiled', 'rowChain', 64, 1000, 'compiled'),
   chain('20 of 64, eager', 'rowChain', 64, 20, 'eager'),
@@ -118,7 +112,10 @@ export const OP_LINES: readonly OpLine[] = [
   chain('1 map of 64, eager', 'mapChain', 64, 1, 'eager'),
 ]
 
-/** Element i of input number `which`: from -0.75 to 1.25, no two alike within ten thousand, and of no sum that cancels out. bench/peers/ops/input.js has the same. */
+/**
+ * Element i of input number `which`: from -0.75 to 1.25, no two alike within ten thousand, with sums that do not cancel out. The same as
+ * in bench/peers/ops/input.js.
+ */
 export function inputValue(i: number, which: number): number {
   return ((i * 7919 + which * 104_729) % 10_007) / 5003 - 0.75
 }
