@@ -53,6 +53,7 @@ export class Storage {
   #owned: Owned | undefined
   #device: Device | undefined
   #failure: unknown
+  #isDisposed = false
 
   constructor(layout?: Layout, buffer?: BufferHandle, offset = 0) {
     if (layout !== undefined && buffer !== undefined) this.put(layout, { buffer, offset })
@@ -89,6 +90,7 @@ export class Storage {
   /** Where the bytes are, in this layout. */
   at(layout: Layout): Region {
     if (this.#failure !== undefined) throw this.#failure
+    if (this.#isDisposed) throw new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
     const region = this.#regions.get(layout)
     if (region !== undefined) return region
     throw new IngotError('bad-argument', `a tensor has no memory as ${layout}`, { op: 'plan', got: [...this.#regions.keys()] })
@@ -126,7 +128,7 @@ export class Storage {
     this.#owned = undefined
     this.#host = undefined
     this.#regions.clear()
-    this.#failure ??= new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
+    this.#isDisposed = true // an error with its stack would cost more than the rest of this
   }
 
   #own(device: Device, buffer: BufferHandle, bytes: number): void {

@@ -209,6 +209,8 @@ test('a report says on which lines Ingot is behind, and whom', () => {
 test.each([
   ['a model', ['bench', 'x.gguf', '--ops'], 'no model'],
   ['an unknown peer', ['bench', '--ops', '--against', 'tfjs,nobody'], `some of ${OP_PEERS.join(', ')}`],
+  ['an operation that is none', ['bench', '--ops', '--only', 'divide'], 'no operation has divide in its name'],
+  ['a choice of operations for a model', ['bench', 'package.json', '--only', 'add'], 'use it with --ops'],
   ['an unknown device', ['bench', '--ops', '--device', 'cpu,abacus'], 'one of auto'],
   ['several devices for a model', ['bench', 'package.json', '--device', 'cpu,webgpu'], 'one device'],
 ])('refuses %s', async (_, args, words) => {

@@ -24,6 +24,7 @@ interface BenchFlags {
   readonly ctx?: number
   readonly against?: string
   readonly ops?: true
+  readonly only?: string
   readonly quick?: true
   readonly seed: number
   readonly json?: true
@@ -43,6 +44,7 @@ export function define(command: Command): void {
     .option('--ctx <n>', 'context length in tokens (default: as trained)', whole({ least: 2, most: 1 << 20 }))
     .option('--against <peer>', `measure a peer, too, in turns: node-llama-cpp; with --ops a list of ${OP_PEERS.join(', ')}`)
     .option('--ops', 'measure single operations of tensors instead of a model')
+    .option('--only <words>', 'with --ops: the lines whose names have one of these words in them, such as add,softmax')
     .option('--quick', 'few sizes, few samples, usual settings')
     .option('-s, --seed <s>', 'seed of the random prompt', whole({ least: 0 }), 1)
     .option('--json', 'print everything as one JSON object, with the raw samples')
@@ -67,6 +69,7 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
     return benchOps(flags)
   }
   const model = await checkModelPath('bench', path)
+  if (flags.only !== undefined) throw new Failure('--only chooses among operations; use it with --ops')
   const [device, ...others] = flags.device ?? []
   if (others.length > 0) throw new Failure('a model is measured on one device; --ops takes a list')
   if (flags.save !== undefined) await checkHistory(flags.save)
