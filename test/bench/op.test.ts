@@ -138,7 +138,10 @@ test('what is meant as many operations is as many dispatches', async () => {
   const before = device.stats.dispatches
   await planned(...inputs)
   expect(device.stats.dispatches - before).toBe(10)
-  expect(OP_LINES.find(({ name }) => name.startsWith('1,000'))).toMatchObject({ work: { op: 'rowChain', sizes: [64, 1000] }, count: 1000 })
+  expect(OP_LINES.find(({ name }) => name === 'compiled 1000 x 64')).toMatchObject({
+    work: { op: 'rowChain', sizes: [64, 1000] },
+    count: 1000,
+  })
 })
 
 describe('a whole bench', () => {

@@ -14,14 +14,16 @@ export interface OpEffort {
   readonly samples: number
   /** a sample takes at least this long; short work is repeated within it */
   readonly sampleMs: number
+  /** each way is run for this long before anything is measured, or WARM_RUNS times: engines compile what runs often */
+  readonly warmMs: number
   /** no more samples of an operation after this long, once there are 3 */
   readonly lineMs: number
   /** all operations, or those of --quick */
   readonly all: boolean
 }
 
-export const FULL_OPS: OpEffort = { samples: 9, sampleMs: 40, lineMs: 30_000, all: true }
-export const QUICK_OPS: OpEffort = { samples: 3, sampleMs: 10, lineMs: 5000, all: false }
+export const FULL_OPS: OpEffort = { samples: 9, sampleMs: 40, warmMs: 500, lineMs: 30_000, all: true }
+export const QUICK_OPS: OpEffort = { samples: 3, sampleMs: 10, warmMs: 50, lineMs: 5000, all: false }
 const LEAST_SAMPLES = 3 // where time runs out
 
 /** What a contender did with an operation. */
@@ -51,11 +53,11 @@ export async function measureLine(
   const begun = performance.now()
   const entrants: Entrant[] = []
   const expected = await ingot.ask('prepare', { work: line.work })
-  entrants.push({ running: ingot, pace: await findPace(ingot, line, expected.ways, effort.sampleMs), us: [] })
+  entrants.push({ running: ingot, pace: await findPace(ingot, line, expected.ways, effort), us: [] })
   for (const peer of peers) {
     const { ways, values } = await peer.ask('prepare', { work: line.work })
     if (ways.length > 0) checkValues(peer.name, line.name, expected.values, values)
-    entrants.push({ running: peer, pace: await findPace(peer, line, ways, effort.sampleMs), us: [] })
+    entrants.push({ running: peer, pace: await findPace(peer, line, ways, effort), us: [] })
   }
   const limits = [await ingot.ask('limits', {})]
   for (let round = 0; round < effort.samples; round++) {
@@ -93,25 +95,34 @@ async function sampleOf(running: OpRunning, { count }: OpLine, way: string, repe
   return (ms * 1000) / repeats / count
 }
 
+const WARM_RUNS = 5000
 const GROWTH = 8 // of repeats, while it is not known how long they take
 const PROBES = 3
 
-/** The fastest way, and how often to run it for a sample. Runs each long enough for engines to have compiled what it takes. */
-async function findPace(running: OpRunning, line: OpLine, ways: readonly string[], sampleMs: number): Promise<Pace | undefined> {
+/** The fastest way, and how often to run it for a sample. */
+async function findPace(running: OpRunning, line: OpLine, ways: readonly string[], effort: OpEffort): Promise<Pace | undefined> {
   let best: (Pace & { readonly us: number }) | undefined
   for (const way of allowedWays(line, ways)) {
-    let [repeats, us] = [1, Infinity]
-    for (;;) {
-      us = await sampleOf(running, line, way, repeats)
-      const ms = (us * line.count * repeats) / 1000
-      if (ms >= sampleMs / 2) break
-      repeats = Math.min(GROWTH * repeats, Math.ceil((repeats * sampleMs) / ms))
-    }
-    const hopeless = best !== undefined && us > 2 * best.us
-    if (!hopeless) for (let i = 0; i < PROBES; i++) us = Math.min(us, await sampleOf(running, line, way, repeats))
-    if (best === undefined || us < best.us) best = { way, repeats: Math.max(1, Math.ceil((sampleMs * 1000) / (us * line.count))), us }
+    const us = await warmUp(running, line, way, effort)
+    const repeats = Math.max(1, Math.ceil((effort.sampleMs * 1000) / (us * line.count)))
+    if (best === undefined || us < best.us) best = { way, repeats, us }
   }
   return best && { way: best.way, repeats: best.repeats }
+}
+
+/** Runs it until it is as fast as it gets; gives the microseconds of an operation then, the least of a few samples. */
+async function warmUp(running: OpRunning, line: OpLine, way: string, { sampleMs, warmMs }: OpEffort): Promise<number> {
+  let [repeats, runs, total] = [1, 0, 0]
+  const last: number[] = []
+  while (last.length < PROBES || (total < warmMs && runs < WARM_RUNS)) {
+    const us = await sampleOf(running, line, way, repeats)
+    const ms = (us * line.count * repeats) / 1000
+    runs += repeats
+    total += ms
+    if (ms >= sampleMs / 2) last.push(us)
+    else repeats = Math.min(GROWTH * repeats, Math.ceil((repeats * sampleMs) / ms))
+  }
+  return Math.min(...last.slice(-PROBES))
 }
 
 /** Work that is to be eager excludes plans. For what is to be planned, a contender without plans takes what it has. */

@@ -106,10 +106,10 @@ export const OP_LINES: readonly OpLine[] = [
     const least = cost(2 * rows * side + side * side + 2 * side * rank, 2 * rows * side * (side + 2 * rank + 1))
     return line(`lora ${rows}x${side} r${rank}`, 'lora', [rows, side, rank], least, side === 1024)
   }),
-  chain('1,000 of 64, compiled', 'rowChain', 64, 1000, 'compiled'),
-  chain('20 of 64, eager', 'rowChain', 64, 20, 'eager'),
-  chain('20 maps of 64, eager', 'mapChain', 64, 20, 'eager'),
-  chain('1 map of 64, eager', 'mapChain', 64, 1, 'eager'),
+  chain('compiled 1000 x 64', 'rowChain', 64, 1000, 'compiled'),
+  chain('eager 20 x 64', 'rowChain', 64, 20, 'eager'),
+  chain('eager 20 maps x 64', 'mapChain', 64, 20, 'eager'),
+  chain('eager 1 map x 64', 'mapChain', 64, 1, 'eager'),
 ]
 
 /**

@@ -12,6 +12,7 @@ import { type Write, template } from '../template.ts'
 
 /** Which limit: of memory, or of arithmetic. */
 export type LimitKind = 'read' | Cost['arithmetic']
+const KINDS: readonly LimitKind[] = ['read', 'f32', 'i8']
 
 export interface LimitParams {
   readonly kind: LimitKind
@@ -62,15 +63,18 @@ const traitsOf = (caps: Caps, kind: LimitKind): Traits =>
 const vectors = template({ family: 'limit', form: 'vectors' }, writeLimit)
 const lanes = template({ family: 'limit', form: 'lanes' }, writeLimit)
 
+/** Where there are no dot products of bytes, nothing is held against them. */
+const serves = ({ dot }: Caps, kind: LimitKind): boolean => kind !== 'i8' || dot
+
 function formOf(name: string, suits: (caps: Caps) => boolean, kernelFor: (traits: Traits) => Kernel): Form<LimitParams> {
   return {
     name,
-    fits: (caps, { kind }) => suits(caps) && (kind !== 'i8' || caps.dot),
+    fits: (caps, { kind }) => suits(caps) && serves(caps, kind),
     work: (caps, { kind, groups, turns }) => {
       const uniforms: Launch['uniforms'] = kind === 'read' ? {} : { turns, a: kind === 'f32' ? FLOAT_FACTOR : PACKED_FACTORS }
       return { launches: [{ kernel: kernelFor(traitsOf(caps, kind)), uniforms, grid: [groups, 1, 1] }] }
     },
-    kernels: (caps) => (['read', 'f32', 'i8'] as const).map((kind) => kernelFor(traitsOf(caps, kind))),
+    kernels: (caps) => KINDS.filter((kind) => serves(caps, kind)).map((kind) => kernelFor(traitsOf(caps, kind))),
   }
 }
 
