@@ -2,6 +2,7 @@
 // time. The requests and replies are those of src/bench/contender.ts.
 
 import { readFileSync } from 'node:fs'
+import { serve } from './channel.js'
 import { decode, openModel } from './llama.js'
 
 /**
@@ -56,25 +57,7 @@ const handlers = {
   },
 }
 
-let lastReply = { cpu: process.cpuUsage(), at: performance.now() }
-
-process.on('message', async (/** @type {Request} */ request) => {
-  const { user, system } = process.cpuUsage(lastReply.cpu)
-  const idle = { cpuMs: (user + system) / 1000, ms: performance.now() - lastReply.at }
-  const outcome = await handle(request)
-  lastReply = { cpu: process.cpuUsage(), at: performance.now() }
-  process.send?.({ ...outcome, id: request.id, idle, cpuMs: (lastReply.cpu.user + lastReply.cpu.system) / 1000 })
-})
-
-process.on('disconnect', () => process.exit())
-
-async function handle(/** @type {Request} */ request) {
-  try {
-    return { reply: await handlers[/** @type {keyof typeof handlers} */ (request.kind)](request) }
-  } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) }
-  }
-}
+serve(handlers)
 
 function need() {
   if (opened === undefined) throw new Error('no model is open')

@@ -8,8 +8,8 @@ import { countThreads } from '../../src/device/cpu/thread-count.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { hashKernel } from '../../src/ir/hash.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
-import type { Entry } from './entry.ts'
-import { peakLimit, readLimit } from './limit.ts'
+import { peakLimit, readLimit } from '../../src/kernel/limit/limit.ts'
+import { type Entry, limitEntry } from './entry.ts'
 
 export interface Library {
   readonly folder: string
@@ -43,6 +43,7 @@ async function openNative(asked: number | undefined, entries: readonly Entry[], 
 
 /** Those of the entries and of the limits, each once. */
 function kernelsOf(entries: readonly Entry[], caps: Caps): Kernel[] {
-  const all = [readLimit(0), peakLimit('i8', caps), peakLimit('f32', caps), ...entries].flatMap((entry) => entry.work(caps)?.launches ?? [])
+  const limits = [readLimit(0), peakLimit('i8', caps), peakLimit('f32', caps)].map(limitEntry)
+  const all = [...limits, ...entries].flatMap((entry) => entry.work(caps)?.launches ?? [])
   return [...new Map(all.map(({ kernel }) => [hashKernel(kernel), kernel])).values()]
 }

@@ -4,6 +4,7 @@
 import type { Caps } from '../../src/base/caps.ts'
 import { ELEMENT_BYTES, isElementType } from '../../src/base/element.ts'
 import type { Arrays, BufferShape, Cost, Family, Work } from '../../src/kernel/family.ts'
+import { type LimitParams, limit } from '../../src/kernel/limit/limit.ts'
 import { packedBytes } from '../../src/kernel/linear/repack.ts'
 import { formatOf } from '../../src/quant/index.ts'
 import { GGML_TYPES } from '../../src/quant/type.ts'
@@ -65,6 +66,11 @@ export function entryOf<P extends object>(
     },
     ...facts,
   }
+}
+
+/** A limit of the machine: what is timed is held against it. */
+export function limitEntry(params: LimitParams): Entry {
+  return entryOf(limit, params, { kernel: `limit ${params.kind}`, shape: '', quick: true })
 }
 
 export function bytesOf({ type, elements, packedRows }: BufferShape): number {

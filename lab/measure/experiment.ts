@@ -1,9 +1,10 @@
 // An experiment: entries, measured on every device asked for and printed as one table each.
 
+import { median } from '../../src/bench/statistics.ts'
 import { openDevice, type Library } from './device.ts'
 import type { Entry } from './entry.ts'
 import { parseOptions } from './options.ts'
-import { type Row, type Seen, Sampler, median } from './sample.ts'
+import { type Row, type Seen, Sampler } from './sample.ts'
 import { giga, printRows } from './table.ts'
 
 /** Bytes that are read as the limit of memory: several times the caches of any processor. */

@@ -4,10 +4,12 @@
 
 import { encodeElements, isElementType } from '../../src/base/element.ts'
 import type { BufferHandle, Command, Device, Range } from '../../src/device/device.ts'
+import { repeatLongEnough } from '../../src/bench/repeat.ts'
+import { median, quantile } from '../../src/bench/statistics.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
 import { type BufferShape, boundBuffers } from '../../src/kernel/family.ts'
-import { type Arithmetic, type Entry, bytesOf } from './entry.ts'
-import { peakLimit, readLimit } from './limit.ts'
+import { peakLimit, readLimit } from '../../src/kernel/limit/limit.ts'
+import { type Arithmetic, type Entry, bytesOf, limitEntry } from './entry.ts'
 
 export interface Row {
   readonly kernel: string
@@ -25,11 +27,6 @@ export interface Row {
 
 /** The byte everywhere: no NaN and nothing subnormal, whether seen as floats, halves or scales of any format. */
 const FILLING = 0x3c
-/** A sample lasts so long at least, so that a clock and a submission do not matter. */
-const LEAST_SECONDS = 0.02
-const FIRST_REPEATS = 20
-const MOST_REPEATS = 2000
-
 /** An entry with memory, ready to be run. */
 interface Ready {
   /** seconds of one run, taken over some */
@@ -55,7 +52,7 @@ export class Sampler {
   private constructor(device: Device, arena: Range & { readonly bytes: number }) {
     this.#device = device
     this.#arena = arena
-    this.#read = readLimit(arena.bytes)
+    this.#read = limitEntry(readLimit(arena.bytes))
   }
 
   static async open(device: Device, bytes: number): Promise<Sampler> {
@@ -69,7 +66,7 @@ export class Sampler {
   async measure(entry: Entry, rounds: number): Promise<Row | undefined> {
     const ready = await this.#prepare(entry)
     if (ready === undefined) return undefined
-    const peakEntry = peakLimit(entry.arithmetic, this.#device.caps)
+    const peakEntry = limitEntry(peakLimit(entry.arithmetic, this.#device.caps))
     const [read, peak] = [await this.#limit(this.#read), await this.#limit(peakEntry)]
     const takeLimits = async () => ({
       read: this.#read.bytes / (await read!.sample()),
@@ -162,39 +159,4 @@ export class Sampler {
 function inputOf({ inputs }: Entry, { name, type }: BufferShape): Uint8Array | undefined {
   const values = inputs?.[name]
   return values === undefined || !isElementType(type) ? undefined : encodeElements(type, values)
-}
-
-/** Records so many runs that a sample of them lasts long enough. One run alone is mostly its submission, so that is guessed twice. */
-async function repeatLongEnough(
-  device: Device,
-  commandsOf: (run: number) => Command[],
-): Promise<{ sample(): Promise<number>; dispose(): void }> {
-  const repeat = (repeats: number) => {
-    const recording = device.record(Array.from({ length: repeats }, (_, run) => commandsOf(run)).flat())
-    const sample = async (): Promise<number> => {
-      const start = performance.now()
-      await device.submit(recording)
-      return (performance.now() - start) / 1000 / repeats
-    }
-    return { sample, dispose: () => recording[Symbol.dispose]() }
-  }
-  let repeats = 1
-  for (const most of [FIRST_REPEATS, MOST_REPEATS]) {
-    const { sample, dispose } = repeat(repeats)
-    const seconds = Math.min(await sample(), await sample())
-    dispose()
-    repeats = Math.min(most, Math.max(1, Math.ceil(LEAST_SECONDS / seconds)))
-  }
-  const ready = repeat(repeats)
-  await ready.sample()
-  return ready
-}
-
-export function median(values: readonly number[]): number {
-  return quantile(values, 0.5)
-}
-
-function quantile(values: readonly number[], part: number): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.floor(part * (sorted.length - 1))] ?? Number.NaN
 }

@@ -78,8 +78,11 @@ export interface Replies {
   readonly peak: { readonly bytes: number }
 }
 
-export type RequestKind = keyof Requests
-export type Handlers = { readonly [K in RequestKind]: (request: Requests[K]) => Promise<Replies[K]> }
+export type ModelProtocol = { readonly [K in keyof Requests]: { readonly request: Requests[K]; readonly reply: Replies[K] } }
+/** What can be asked of some kind of contender: requests by name, and the reply to each. */
+export type Protocol<P> = { readonly [K in keyof P]: { readonly request: object; readonly reply: object } }
+export type HandlersOf<P extends Protocol<P>> = { readonly [K in keyof P]: (request: P[K]['request']) => Promise<P[K]['reply']> }
+export type Handlers = HandlersOf<ModelProtocol>
 
 /** CPU time that a contender used while nobody asked it anything: it should be none, or it disturbs the others. */
 export interface Idle {
@@ -87,17 +90,17 @@ export interface Idle {
   readonly ms: number
 }
 
-export interface RunningContender {
+export interface RunningContender<P extends Protocol<P> = ModelProtocol> {
   readonly name: string
   readonly idle: Idle
   /** CPU time of its process since it started, as of the last reply */
   readonly cpuMs: number
-  ask<K extends RequestKind>(kind: K, request: Requests[K]): Promise<Replies[K]>
+  ask<K extends keyof P & string>(kind: K, request: P[K]['request']): Promise<P[K]['reply']>
   close(): Promise<void>
 }
 
 /** What a child sends back for one request. */
-export type ReplyMessage<K extends RequestKind = RequestKind> = ({ readonly error: string } | { readonly reply: Replies[K] }) & {
+export type ReplyMessage<R = object> = ({ readonly error: string } | { readonly reply: R }) & {
   readonly id: number
   readonly idle: Idle
   readonly cpuMs: number
@@ -106,12 +109,21 @@ export type ReplyMessage<K extends RequestKind = RequestKind> = ({ readonly erro
 const STDERR_KEPT = 2000 // characters, of the end
 
 /** Starts a script as a contender; it dies with its channel. */
-export function startChild(name: string, script: string, signal?: AbortSignal): RunningContender {
-  const child = fork(script, [], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'], ...(signal === undefined ? {} : { signal }) })
-  return new ChildContender(name, child)
+export function startChild<P extends Protocol<P> = ModelProtocol>(
+  name: string,
+  script: string,
+  signal?: AbortSignal,
+  args: readonly string[] = [],
+): RunningContender<P> {
+  const child = fork(script, args, {
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    ...(signal === undefined ? {} : { signal }),
+  })
+  return new ChildContender<P>(name, child)
 }
 
-class ChildContender implements RunningContender {
+class ChildContender<P extends Protocol<P>> implements RunningContender<P> {
   readonly name: string
   readonly #child: ChildProcess
   readonly #gone: Promise<unknown>
@@ -147,11 +159,11 @@ class ChildContender implements RunningContender {
     return this.#cpuMs
   }
 
-  async ask<K extends RequestKind>(kind: K, request: Requests[K]): Promise<Replies[K]> {
+  async ask<K extends keyof P & string>(kind: K, request: P[K]['request']): Promise<P[K]['reply']> {
     const id = ++this.#lastId
-    const message = await new Promise<ReplyMessage<K>>((resolve, reject) => {
-      // The child replies to a request of kind K with a reply of kind K: only the protocol says so, not a type.
-      this.#waiting.set(id, { resolve: (message) => resolve(message as ReplyMessage<K>), reject })
+    const message = await new Promise<ReplyMessage<P[K]['reply']>>((resolve, reject) => {
+      // The child replies to a request of kind K with a reply of kind K: only the protocol says so.
+      this.#waiting.set(id, { resolve, reject })
       this.#child.send({ ...request, id, kind }, (error) => {
         if (error !== null) this.#fail(error.message)
       })

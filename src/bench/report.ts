@@ -6,9 +6,11 @@ import type { ContenderInfo, Idle, Settings } from './contender.ts'
 import type { Machine } from './machine.ts'
 import { type Comparison, compare, summarize } from './statistics.ts'
 
+export type Unit = 'tok/s' | 'ms' | 'us' | 'bytes'
+
 export interface Measure {
   readonly name: string
-  readonly unit: 'tok/s' | 'ms' | 'bytes'
+  readonly unit: Unit
   /** samples, in the order they were taken */
   readonly ours: readonly number[]
   readonly peer?: readonly number[]
@@ -47,12 +49,7 @@ export interface ReportedComparison extends Omit<Comparison, 'verdict'> {
 }
 
 /** More tokens per second are better; less time and memory are. On a busy machine nothing is. */
-export function compareSamples(
-  unit: Measure['unit'],
-  first: readonly number[],
-  second: readonly number[],
-  busy: number,
-): ReportedComparison {
+export function compareSamples(unit: Unit, first: readonly number[], second: readonly number[], busy: number): ReportedComparison {
   const comparison = compare(first, second, unit === 'tok/s' ? 'more' : 'less')
   return busy > BUSY && unit !== 'bytes' ? { ...comparison, verdict: 'machine busy' } : comparison
 }
@@ -110,13 +107,19 @@ function showNotes({ model, contenders, output, leftOut, busy }: Report): string
   const notes = [`output ${output.hash}${agreement}`]
   if (leftOut.length > 0)
     notes.push(`left out, because the context of the model is ${model.trainedContext}: ${leftOut.join(', ')} (--ctx allows more)`)
+  return [...notes, ...showWarnings(contenders, busy)]
+}
+
+/** What to distrust. */
+export function showWarnings(contenders: readonly Pick<ContenderReport, 'name' | 'idle'>[], busy: number): string[] {
+  const warnings = []
   for (const { name, idle } of contenders.length > 1 ? contenders : []) {
     if (idle.ms > LEAST_IDLE_MS && idle.cpuMs > IDLE_SHARE * idle.ms)
-      notes.push(`warning: ${name} used ${percent(idle.cpuMs / idle.ms)} of a core while it waited, which slows the other one`)
+      warnings.push(`warning: ${name} used ${percent(idle.cpuMs / idle.ms)} of a core while it waited, which slows the other one`)
   }
   if (busy > BUSY)
-    notes.push(`warning: other programs used ${percent(busy)} of the machine, so no difference counts; measure again when it is quiet`)
-  return notes
+    warnings.push(`warning: other programs used ${percent(busy)} of the machine, so no difference counts; measure again when it is quiet`)
+  return warnings
 }
 
 function showContender({ name, version, device, detail, settings: { prefill, decode } }: ContenderReport): string {
@@ -141,7 +144,7 @@ function percent(share: number): string {
   return `${Math.round(share * 100)} %`
 }
 
-function wordFor(unit: Measure['unit'], found: ReportedComparison | undefined): string {
+function wordFor(unit: Unit, found: ReportedComparison | undefined): string {
   if (found === undefined) return ''
   if (found.verdict === 'same within noise') return Number.isFinite(found.noise) ? found.verdict : 'too few samples to tell'
   if (found.verdict === 'machine busy') return found.verdict
@@ -150,14 +153,15 @@ function wordFor(unit: Measure['unit'], found: ReportedComparison | undefined): 
 }
 
 /** `107 tok/s ±2 %` */
-export function showSamples(samples: readonly number[], unit: Measure['unit']): string {
+export function showSamples(samples: readonly number[], unit: Unit): string {
   const { median, noise } = summarize(samples)
   const spread = Number.isFinite(noise) ? ` ±${percent(noise)}` : ''
   return `${showValue(median, unit)}${spread}`
 }
 
-function showValue(value: number, unit: Measure['unit']): string {
+function showValue(value: number, unit: Unit): string {
   if (unit === 'bytes') return showSize(value)
+  if (unit === 'us' && value >= 1000) return showValue(value / 1000, 'ms')
   return unit === 'ms' && value >= 10_000
     ? `${(value / 1000).toFixed(1)} s`
     : `${value >= 100 ? Math.round(value) : value.toPrecision(3)} ${unit}`
@@ -167,12 +171,12 @@ function showSize(bytes: number): string {
   return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : `${(bytes / 1e6).toPrecision(3)} MB`
 }
 
-/** Columns as wide as their widest cell; the first to the left, numbers to the right, words at the end to the left. */
-export function alignColumns(rows: readonly (readonly string[])[]): string[] {
+/** Columns as wide as their widest cell; numbers to the right, words to the left: the first column, and what stands at the end. */
+export function alignColumns(rows: readonly (readonly string[])[], left: readonly number[] = [0, 4]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const pad = (cell: string, column: number): string => {
     const width = widths[column] ?? 0
-    return column === 0 || column === 4 ? cell.padEnd(width) : cell.padStart(width)
+    return left.includes(column) ? cell.padEnd(width) : cell.padStart(width)
   }
   return rows.map((row) => row.map(pad).join('  ').trimEnd())
 }

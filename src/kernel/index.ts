@@ -4,6 +4,7 @@ import { attention } from './attention/attention.ts'
 import { cacheWrite } from './attention/cache.ts'
 import { rope } from './attention/rope.ts'
 import type { Family } from './family.ts'
+import { limit } from './limit/limit.ts'
 import { dequantize } from './linear/dequantize.ts'
 import { linear } from './linear/linear.ts'
 import { packedLinear } from './linear/packed-linear.ts'
@@ -56,4 +57,5 @@ export const FAMILIES: readonly Family[] = [
   pool,
   argsort,
   random,
+  limit,
 ]

@@ -53,6 +53,7 @@ export class Storage {
   #owned: Owned | undefined
   #device: Device | undefined
   #failure: unknown
+  #isDisposed = false
 
   constructor(layout?: Layout, buffer?: BufferHandle, offset = 0) {
     if (layout !== undefined && buffer !== undefined) this.put(layout, { buffer, offset })
@@ -89,6 +90,7 @@ export class Storage {
   /** Where the bytes are, in this layout; `device` is who asks. */
   at(layout: Layout, device?: Device): Region {
     if (this.#failure !== undefined) throw this.#failure
+    if (this.#isDisposed) throw new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
     if (device !== undefined) this.#checkDevice(device)
     const region = this.#regions.get(layout)
     if (region !== undefined) return region
@@ -129,7 +131,7 @@ export class Storage {
     this.#owned = undefined
     this.#host = undefined
     this.#regions.clear()
-    this.#failure ??= new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
+    this.#isDisposed = true // an error with its stack would cost more than the rest of this
   }
 
   /** Handles are numbers: those of another device would name some other memory here. */

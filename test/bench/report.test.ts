@@ -76,7 +76,7 @@ test('a history shows before and after, of the same model and machine', async ()
   await saveReport(file, report([199, 200, 201]), { title: 'new', comment: 'twice' })
   await saveReport(file, report([1, 1, 1], { model: { path: 'other.gguf', name: 'x', bytes: 5, trainedContext: 1 } }), {})
   const entries = await readEntries(file)
-  expect(entries.map(({ title, model }) => [title, model.path])).toEqual([
+  expect(entries.map((entry) => [entry.title, 'model' in entry && entry.model.path])).toEqual([
     ['old', 'tiny.gguf'],
     ['new', 'tiny.gguf'],
     [undefined, 'other.gguf'],

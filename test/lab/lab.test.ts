@@ -8,14 +8,14 @@ import { entries as attention } from '../../lab/attention.ts'
 import { entries as gemm } from '../../lab/gemm.ts'
 import { entries as matmul } from '../../lab/matmul.ts'
 import { entries as matvec } from '../../lab/matvec.ts'
-import { type Entry, bytesOf } from '../../lab/measure/entry.ts'
-import { peakLimit, readLimit } from '../../lab/measure/limit.ts'
+import { type Entry, bytesOf, limitEntry } from '../../lab/measure/entry.ts'
 import { entries as reduce } from '../../lab/reduce.ts'
 import { entries as small } from '../../lab/small.ts'
 import { entries as tensor } from '../../lab/tensor.ts'
 import type { Caps } from '../../src/base/caps.ts'
 import { cpuCaps } from '../../src/device/cpu/level.ts'
 import { boundBuffers } from '../../src/kernel/family.ts'
+import { peakLimit, readLimit } from '../../src/kernel/limit/limit.ts'
 import { notBuilt } from '../cli/command-line.ts'
 
 const CPU = cpuCaps({ width: 16, threads: 2, bufferBytes: 2 ** 34 })
@@ -45,7 +45,7 @@ describe('entries', () => {
     small,
     tensor,
     reduce,
-    limits: [readLimit(2 ** 20), peakLimit('f32', CPU), peakLimit('i8', CPU)],
+    limits: [readLimit(2 ** 20), peakLimit('f32', CPU), peakLimit('i8', CPU)].map(limitEntry),
   }
   test.each(Object.entries(all))('of %s have what their kernels need', (_name, entries) => {
     for (const caps of [CPU, GPU]) expect(entries.flatMap((entry) => faultsOf(entry, caps))).toEqual([])

@@ -1,26 +1,30 @@
-// `ingot bench`: how fast a model runs here, and how that compares with a peer on the same file. The table goes to stdout; progress
-// to stderr, on terminals only.
+// `ingot bench`: how fast a model runs here, and how that compares with a peer on the same file; with --ops, how fast single operations
+// are. The table goes to stdout; progress to stderr, on terminals only.
 
 import { stat } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { printableJson } from '../../base/printable.ts'
 import { ingot, findPeer } from '../../bench/contenders.ts'
 import { readEntries, saveReport, showHistory } from '../../bench/history.ts'
+import { OP_PEERS } from '../../bench/op/contenders.ts'
 import { showReport, toJson } from '../../bench/report.ts'
 import { runBench } from '../../bench/run.ts'
 import { FULL, QUICK } from '../../bench/workload.ts'
+import { benchOps } from '../bench/ops.ts'
+import { createProgress } from '../bench/progress.ts'
 import { Failure } from '../failure.ts'
 import { watchInterruption } from '../interruption.ts'
 import { whole } from '../option/number.ts'
 import { checkFile, checkModelPath, defined, deviceName } from '../option/shared.ts'
 import { checkOutput } from '../output/file.ts'
-import { type Progress, showProgress } from '../output/progress.ts'
 
 interface BenchFlags {
-  readonly device?: string
+  readonly device?: readonly string[]
   readonly threads?: number
   readonly ctx?: number
   readonly against?: string
+  readonly ops?: true
+  readonly only?: string
   readonly quick?: true
   readonly seed: number
   readonly json?: true
@@ -33,10 +37,14 @@ interface BenchFlags {
 export function define(command: Command): void {
   command
     .argument('[model]', 'a GGUF file')
-    .addOption(new Option('-d, --device <name>', 'device to compute on (default: auto)').argParser(deviceName))
+    .addOption(
+      new Option('-d, --device <name>', 'device to compute on (default: auto; with --ops all that work, or a list)').argParser(deviceList),
+    )
     .option('--threads <n>', 'CPU threads of Ingot and of the peer (default: the best for each)', whole({ least: 1, most: 1024 }))
     .option('--ctx <n>', 'context length in tokens (default: as trained)', whole({ least: 2, most: 1 << 20 }))
-    .option('--against <peer>', 'measure a peer, too, in turns on the same file: node-llama-cpp')
+    .option('--against <peer>', `measure a peer, too, in turns: node-llama-cpp; with --ops a list of ${OP_PEERS.join(', ')}`)
+    .option('--ops', 'measure single operations of tensors instead of a model')
+    .option('--only <words>', 'with --ops: the lines whose names have one of these words in them, such as add,softmax')
     .option('--quick', 'few sizes, few samples, usual settings')
     .option('-s, --seed <s>', 'seed of the random prompt', whole({ least: 0 }), 1)
     .option('--json', 'print everything as one JSON object, with the raw samples')
@@ -47,11 +55,23 @@ export function define(command: Command): void {
     .action(bench)
 }
 
+function deviceList(text: string): string[] {
+  return text.split(',').map(deviceName)
+}
+
 async function bench(path: string | undefined, flags: BenchFlags): Promise<void> {
   if (flags.history !== undefined) return printHistory(path, flags.history, flags.json === true)
   if (flags.save === undefined && (flags.title ?? flags.comment) !== undefined)
     throw new Failure('--title and --comment are for a history; use them with --save file.jsonl')
+  if (flags.ops === true) {
+    if (path !== undefined) throw new Failure('--ops measures operations and no model')
+    if (flags.save !== undefined) await checkHistory(flags.save)
+    return benchOps(flags)
+  }
   const model = await checkModelPath('bench', path)
+  if (flags.only !== undefined) throw new Failure('--only chooses among operations; use it with --ops')
+  const [device, ...others] = flags.device ?? []
+  if (others.length > 0) throw new Failure('a model is measured on one device; --ops takes a list')
   if (flags.save !== undefined) await checkHistory(flags.save)
   const contenders = [ingot, ...(flags.against === undefined ? [] : [findPeer(flags.against)])]
   const interruption = watchInterruption()
@@ -61,7 +81,7 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
     const report = await runBench(model, contenders, {
       effort: flags.quick === true ? QUICK : FULL,
       seed: flags.seed,
-      constraints: defined({ threads: flags.threads, device: flags.device }),
+      constraints: defined({ threads: flags.threads, device }),
       ...defined({ context: flags.ctx }),
       onProgress: progress.update,
       signal,
@@ -90,27 +110,4 @@ async function printHistory(path: string | undefined, file: string, json: boolea
   const entries = await readEntries(file)
   if (entries.length === 0) throw new Failure(`no results in ${file}`)
   process.stdout.write(json ? `${printableJson(entries)}\n` : showHistory(entries))
-}
-
-const REDRAW_MS = 500 // seldom: drawing takes time from what is measured
-
-/** One bar after the other, one for each thing that is measured; drawn again while a single sample takes long. */
-function createProgress(): { update: (what: string, done: number, total: number) => void; end: () => void } {
-  let current: { readonly what: string; readonly bar: Progress; done: number; total: number } | undefined
-  const draw = (): void => current?.bar.update(current.done, current.total)
-  const timer = process.stderr.isTTY ? setInterval(draw, REDRAW_MS).unref() : undefined
-  const update = (what: string, done: number, total: number): void => {
-    if (current?.what !== what) {
-      current?.bar.end()
-      current = { what, bar: showProgress(what), done, total }
-    }
-    Object.assign(current, { done, total })
-    draw()
-  }
-  const end = (): void => {
-    clearInterval(timer)
-    current?.bar.end()
-    current = undefined
-  }
-  return { update, end }
 }
