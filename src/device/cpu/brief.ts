@@ -1,40 +1,44 @@
-// Work so short that handing it to threads would take longer than doing it: that is done on the thread of the caller, at once. It must see
-// little memory, and each of its programs must have been seen to end soon, on the threads; what takes long all the same goes there again.
-// So do jobs that follow each other without a pause, now and then: timers and events of the program get their turn meanwhile.
+// Work so short that handing it to threads would take longer than doing it: that is done on the thread of the caller, at once. Which work
+// that is, is found by measuring: what the threads have ended soon is tried here a few times, and stays where it was faster. Jobs that follow
+// each other without a pause go to the threads now and then: timers and events of the program get their turn meanwhile.
 
 import { type CheckedCommand, rangesOf } from '../core/checked-command.ts'
 import type { Program } from '../device.ts'
 
-/** Threads take some 50 us to wake and to be waited for; a core moves about this much in a few times that. */
-const MOST_BYTES = 1 << 20
-/** Milliseconds that are no longer brief, */
+/** What sees more memory is never brief. */
+const MOST_BYTES = 1 << 24
+/** Milliseconds on the threads, waiting for them included, up to which work is tried here, */
+const SOON = 2
+/** and up to which it may stay: others wait meanwhile. */
 const LONG = 1
-/** if they are met this often in a row: a thread may lose its core meanwhile. */
-const MOST_STRIKES = 3
-/** Milliseconds on the threads, waiting for them included, after which a program may be tried here. */
-const SOON = 10
+/** How often it is tried: at first a kernel is compiled for this thread, and any time may be the one in which the thread loses its core. */
+const TRIES = 4
 /** Milliseconds without a turn for anything else. */
 const MOST_BURST = 4
 
 type Commands = readonly CheckedCommand<number>[]
 
+/** The shortest times of a kind of work, in milliseconds; Infinity: not known. */
+interface Times {
+  threads: number
+  here: number
+  /** how often it was done here */
+  tries: number
+}
+
 export class BriefWork {
-  /** commands that may come again: whether they are brief, as of an epoch */
-  readonly #judged = new WeakMap<Commands, { readonly brief: boolean; readonly epoch: number }>()
-  /** how often in a row work with a program took long here; programs that are not in it have never been seen */
-  readonly #strikes = new Map<Program, number>()
-  /** whether the last one took long */
-  #isStruck = false
-  /** counts what changes a judgement */
-  #epoch = 0
+  /** of commands that may come again */
+  readonly #byCommands = new WeakMap<Commands, Times>()
+  /** by the first program, then by how many commands there are and how much memory they see, roughly */
+  readonly #byProgram = new WeakMap<Program, Map<number, Times>>()
   /** when the first job ran since the program had a turn for other things */
   #burst: number | undefined
 
   /** Whether these commands should be done at once, on this thread. */
   takes(commands: Commands): boolean {
-    const known = this.#judged.get(commands)
-    const brief = known?.epoch === this.#epoch ? known.brief : this.#judge(commands)
-    return brief && !(this.#burst !== undefined && performance.now() - this.#burst > MOST_BURST)
+    const { threads, here, tries } = this.#timesOf(commands)
+    if (threads > SOON || (tries >= TRIES && (here > LONG || here > threads))) return false
+    return this.#burst === undefined || performance.now() - this.#burst <= MOST_BURST
   }
 
   /** Does the work of commands that it takes. */
@@ -47,44 +51,46 @@ export class BriefWork {
       })
     }
     work()
-    const took = performance.now() - begun
-    if (took > LONG) this.#note(commands, (strikes) => (strikes ?? 0) + 1)
-    else if (this.#isStruck) this.#note(commands, () => 0)
-    this.#isStruck = took > LONG
+    const times = this.#timesOf(commands)
+    times.tries++
+    times.here = Math.min(times.here, performance.now() - begun)
   }
 
-  /** Commands took so long on the threads. */
+  /** Commands took so many milliseconds on the threads. */
   seen(commands: Commands, took: number): void {
-    if (took < LONG) this.#note(commands, () => 0)
-    else if (took < SOON) this.#note(commands, (strikes) => strikes ?? 0)
+    const times = this.#timesOf(commands)
+    times.threads = Math.min(times.threads, took)
   }
 
-  #note(commands: Commands, count: (strikes: number | undefined) => number): void {
-    for (const command of commands) {
-      if (command.kind !== 'dispatch') continue
-      const before = this.#strikes.get(command.program)
-      const after = count(before)
-      if (after === before) continue
-      this.#strikes.set(command.program, after)
-      this.#epoch++
-    }
+  #timesOf(commands: Commands): Times {
+    const known = this.#byCommands.get(commands) ?? this.#timesLike(commands)
+    this.#byCommands.set(commands, known)
+    return known
   }
 
-  #judge(commands: Commands): boolean {
-    const isKnown = (program: Program): boolean => (this.#strikes.get(program) ?? MOST_STRIKES) < MOST_STRIKES
-    const brief = seesLittle(commands) && commands.every((command) => command.kind !== 'dispatch' || isKnown(command.program))
-    this.#judged.set(commands, { brief, epoch: this.#epoch })
-    return brief
+  #timesLike(commands: Commands): Times {
+    const bytes = bytesOf(commands)
+    const program = commands.find((command) => command.kind === 'dispatch')?.program
+    // Moving bytes alone, or seeing much of them, is not worth a try.
+    if (program === undefined) return { threads: bytes > MOST_BYTES ? Infinity : 0, here: 0, tries: TRIES }
+    if (bytes > MOST_BYTES) return { threads: Infinity, here: Infinity, tries: TRIES }
+    const sizes = this.#byProgram.get(program) ?? new Map<number, Times>()
+    this.#byProgram.set(program, sizes)
+    const size = 64 * commands.length + Math.round(2 * Math.log2(bytes + 1)) // at most 2 * 24 for the memory
+    const times = sizes.get(size) ?? { threads: Infinity, here: Infinity, tries: 0 }
+    sizes.set(size, times)
+    return times
   }
 }
 
-function seesLittle(commands: Commands): boolean {
+/** Of all ranges that commands see; more than `MOST_BYTES` need not be told apart. */
+function bytesOf(commands: Commands): number {
   let bytes = 0
   for (const command of commands) {
     for (const range of rangesOf(command)) bytes += range.bytes
-    if (bytes > MOST_BYTES) return false
+    if (bytes > MOST_BYTES) break
   }
-  return true
+  return bytes
 }
 
 /** Runs a function when other events have had their turn. */
