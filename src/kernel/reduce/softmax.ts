@@ -1,5 +1,6 @@
 // Softmax over the last axis, y = exp(x - max) / sum of exp(x - max), or its logarithm, y = x - max - log of that sum. One workgroup per
-// row. Maximum and sum come out of one pass over memory: a sum that is scaled down whenever the maximum rises; a second pass writes.
+// row. On GPUs maximum and sum come out of one pass over memory: a sum that is scaled down whenever the maximum rises; a second pass writes.
+// On CPUs a row stays in the cache, and exponentials take the time: each is computed once, where the result can hold it meanwhile.
 // Entries of -Infinity give 0. A row of nothing but -Infinity gives zeros, which is what a fully masked row should weigh. The logarithm
 // of either is -Infinity.
 
@@ -30,8 +31,8 @@ const MOST_LANES = 1024
 /** What a kernel is written for. */
 type SoftmaxTraits = Required<Pick<SoftmaxParams, 'type' | 'log'>> & Team & { readonly width: Width }
 
-const vectors = template({ family: 'softmax', form: 'vectors' }, writeSoftmax)
-const lanes = template({ family: 'softmax', form: 'lanes' }, writeSoftmax)
+const vectors = template({ family: 'softmax', form: 'vectors' }, writeVectors)
+const lanes = template({ family: 'softmax', form: 'lanes' }, writeLanes)
 
 export const softmax = family<SoftmaxParams>({
   name: 'softmax',
@@ -94,7 +95,7 @@ function work(caps: Caps, { rows, cols, type = 'f32', log = false }: SoftmaxPara
   return { launches: [{ kernel, uniforms: { rows, cols }, grid: flatGrid(caps, rows) }] }
 }
 
-function writeSoftmax({ type, log, lanes, subgroup, width }: SoftmaxTraits, kernel: Write): Kernel {
+function writeLanes({ type, log, lanes, subgroup }: SoftmaxTraits, kernel: Write): Kernel {
   const params = { x: elements(type, 'read'), y: elements(type, 'write'), rows: uniform('u32'), cols: uniform('u32') }
   return kernel(log ? 'logSoftmax' : 'softmax', { params, workgroup: [lanes], subgroup }, ({ rows, cols, ...p }, k) => {
     const [x, y] = [floatSource(k, type, p.x), floatTarget(type, p.y)]
@@ -102,22 +103,72 @@ function writeSoftmax({ type, log, lanes, subgroup, width }: SoftmaxTraits, kern
     const row = k.let('row', flatGroup(k))
     k.when(row.lt(rows), () => {
       const start = k.let('start', row.mul(cols))
-      const mine = lanes === 1 ? runVectors(k, x, start, cols, width) : runStrided(k, x, start, cols, lanes)
+      const mine = runStrided(k, x, start, cols, lanes)
       const max = combine('max', mine.max)
       const sum = combine('sum', mine.sum.mul(mine.max.sub(max).exp()))
-      const isEmpty = sum.le(0)
-      const scale = k.let('scale', isEmpty.select(k.const('f32', 0), log ? sum.log() : k.const('f32', 1).div(sum)))
-      const weigh = <D extends Floats>(v: Value<D>): Value<D> => {
-        const below = v.sub(max.like(v))
-        return log ? below.sub(scale.like(v)) : below.exp().mul(scale.like(v))
-      }
-      const whole = lanes === 1 ? k.let('whole', cols.div(width).mul(width)) : k.const('u32', 0)
-      if (lanes === 1) {
-        k.for({ name: 'c', to: whole, step: width }, (c) => y.store(start.add(c), weigh(x.vector(start.add(c), width)), width))
-      }
-      k.for({ name: 'c', from: whole.add(k.lane), to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.one(start.add(c)))))
+      const scale = k.let('scale', scaleOf(k, sum, log))
+      k.for({ name: 'c', from: k.lane, to: cols, step: lanes }, (c) => y.set(start.add(c), weigh(x.one(start.add(c)), max, scale, log)))
     })
   })
+}
+
+function writeVectors({ type, log, width }: SoftmaxTraits, kernel: Write): Kernel {
+  const keeps = type === 'f32' && !log // exponentials, until it is known what they are divided by
+  const params = { x: elements(type, 'read'), y: elements(type, keeps ? 'readwrite' : 'write'), rows: uniform('u32'), cols: uniform('u32') }
+  return kernel(log ? 'logSoftmax' : 'softmax', { params, workgroup: [1], subgroup: 0 }, ({ rows, cols, ...p }, k) => {
+    const [x, y] = [floatSource(k, type, p.x), floatTarget(type, p.y)]
+    const row = k.let('row', flatGroup(k))
+    k.when(row.lt(rows), () => {
+      const start = k.let('start', row.mul(cols))
+      const whole = k.let('whole', cols.div(width).mul(width))
+      const each = (vector: (at: Value<'u32'>) => void, one: (at: Value<'u32'>) => void): void => {
+        k.for({ name: 'c', to: whole, step: width }, (c) => vector(start.add(c)))
+        k.for({ name: 'c', from: whole, to: cols }, (c) => one(start.add(c)))
+      }
+      const maxes = k.var('maxes', k.const('f32', LOWEST).splat(width))
+      const highest = k.var('highest', k.const('f32', LOWEST))
+      each(
+        (at) => maxes.set(higher(maxes.get(), x.vector(at, width))),
+        (at) => highest.set(higher(highest.get(), x.one(at))),
+      )
+      const max = k.let('max', higher(highest.get(), maxes.get().hmax()))
+      const sums = k.var('sums', k.const('f32', 0).splat(width))
+      const rest = k.var('rest', k.const('f32', 0))
+      each(
+        (at) => {
+          const weights = k.let('weights', x.vector(at, width).sub(max).exp())
+          if (keeps) y.store(at, weights, width)
+          sums.set(sums.get().add(weights))
+        },
+        (at) => {
+          const weight = k.let('weight', x.one(at).sub(max).exp())
+          if (keeps) y.set(at, weight)
+          rest.set(rest.get().add(weight))
+        },
+      )
+      const scale = k.let('scale', scaleOf(k, rest.get().add(sums.get().hsum()), log))
+      const kept = keeps && 'load' in p.y ? floatSource(k, type, p.y) : undefined
+      each(
+        (at) => y.store(at, kept ? kept.vector(at, width).mul(scale) : weigh(x.vector(at, width), max, scale, log), width),
+        (at) => y.set(at, kept ? kept.one(at).mul(scale) : weigh(x.one(at), max, scale, log)),
+      )
+    })
+  })
+}
+
+/** What weights are multiplied with, or logarithms lessened by; nothing is left of a row without weights. */
+function scaleOf(k: LaneScope, sum: Value<'f32'>, log: boolean): Value<'f32'> {
+  return sum.le(0).select(k.const('f32', 0), log ? sum.log() : k.const('f32', 1).div(sum))
+}
+
+function weigh<D extends Floats>(value: Value<D>, max: Value<'f32'>, scale: Value<'f32'>, log: boolean): Value<D> {
+  const below = value.sub(max.like(value))
+  return log ? below.sub(scale.like(value)) : below.exp().mul(scale.like(value))
+}
+
+/** The larger one; NaN is seen by the sum. */
+function higher<D extends Floats>(a: Value<D>, b: Value<D>): Value<D> {
+  return b.gt(a).select(b, a)
 }
 
 type Floats = 'f32' | Vector<'f32'>
@@ -139,27 +190,6 @@ function runStrided(k: LaneScope, x: FloatSource, start: Value<'u32'>, cols: Val
   const max = k.var('max', k.const('f32', LOWEST))
   const sum = k.var('sum', k.const('f32', 0))
   k.for({ name: 'c', from: k.lane, to: cols, step: lanes }, (c) => {
-    const next = include({ max: max.get(), sum: sum.get() }, x.one(start.add(c)))
-    max.set(next.max)
-    sum.set(next.sum)
-  })
-  return { max: max.get(), sum: sum.get() }
-}
-
-/** Each element of the vector runs on its own; they come together at the end of the whole vectors. */
-function runVectors(k: LaneScope, x: FloatSource, start: Value<'u32'>, cols: Value<'u32'>, width: Width): Running<'f32'> {
-  const maxes = k.var('maxes', k.const('f32', LOWEST).splat(width))
-  const sums = k.var('sums', k.const('f32', 0).splat(width))
-  const whole = k.let('whole', cols.div(width).mul(width))
-  k.for({ name: 'c', to: whole, step: width }, (c) => {
-    const next = include({ max: maxes.get(), sum: sums.get() }, x.vector(start.add(c), width))
-    maxes.set(next.max)
-    sums.set(next.sum)
-  })
-  const highest = k.let('highest', maxes.get().hmax())
-  const max = k.var('max', highest)
-  const sum = k.var('sum', sums.get().mul(maxes.get().sub(highest).exp()).hsum())
-  k.for({ name: 'c', from: whole, to: cols }, (c) => {
     const next = include({ max: max.get(), sum: sum.get() }, x.one(start.add(c)))
     max.set(next.max)
     sum.set(next.sum)
