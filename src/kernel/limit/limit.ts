@@ -74,8 +74,12 @@ function formOf(name: string, suits: (caps: Caps) => boolean, kernelFor: (traits
       const uniforms: Launch['uniforms'] = kind === 'read' ? {} : { turns, a: kind === 'f32' ? FLOAT_FACTOR : PACKED_FACTORS }
       return { launches: [{ kernel: kernelFor(traitsOf(caps, kind)), uniforms, grid: [groups, 1, 1] }] }
     },
-    kernels: (caps) => KINDS.filter((kind) => serves(caps, kind)).map((kind) => kernelFor(traitsOf(caps, kind))),
   }
+}
+
+/** What libraries are compiled from: those of CPUs. */
+function listKernels(caps: Caps): Kernel[] {
+  return KINDS.filter((kind) => serves(caps, kind)).map((kind) => vectors(traitsOf(caps, kind)))
 }
 
 function writeLimit({ kind, ...traits }: Traits, kernel: Write): Kernel {
@@ -148,7 +152,7 @@ export const limit = family<LimitParams>({
     ...(kind === 'read' ? [{ name: 'x', role: 'in', type: 'f32', elements: groups * CHUNK, cold: true } as const] : []),
     { name: 'y', role: 'out', type: 'f32', elements: groups },
   ],
-  forms: [formOf('vectors', isCpu, vectors), formOf('lanes', isGpu, lanes)],
+  forms: [{ ...formOf('vectors', isCpu, vectors), kernels: listKernels }, formOf('lanes', isGpu, lanes)],
   define: ({ x = NONE }, { kind, groups, turns }) => {
     if (kind === 'read') {
       const y = new Float32Array(groups)
