@@ -164,6 +164,19 @@ describe('vectors', () => {
     ).toEqual([])
   })
 
+  it.each([2, 4, 8] as const)('of %i doubles are zipped', (width) => {
+    expect(
+      differences(
+        kernel('zip', { params: { x: buffer('f64', 'read'), y: buffer('f64', 'write') } }, (p) => {
+          const [low, high] = p.x.load(0, width).zip(p.x.load(width, width))
+          p.y.store(0, low)
+          p.y.store(width, high)
+        }),
+        { x: Float64Array.from({ length: 16 }, (_, i) => i + 1 / 3), y: new Float64Array(2 * width) },
+      ),
+    ).toEqual([])
+  })
+
   it('hold booleans', () => {
     expect(
       differences(

@@ -83,7 +83,8 @@ function zip(speaker: Speaker, node: NodeOf<'zip'>): void {
   speaker.say(node.src[0])
   speaker.say(node.src[1])
   const first = (node.arg * widthOf(node.dtype)) / 2
-  shuffleWords(speaker.f, [first, 4 + first, first + 1, 5 + first])
+  if (node.dtype === 'f64x2') shuffleWords(speaker.f, [2 * first, 2 * first + 1, 2 * first + 4, 2 * first + 5])
+  else shuffleWords(speaker.f, [first, 4 + first, first + 1, 5 + first])
 }
 
 /** From the first lane to the last, like the language: sums of floats depend on the order. */
