@@ -4,7 +4,10 @@ import { interpret } from '../../src/ir/interpret/interpret.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { VARIANTS, runWasm } from './wasm-run.ts'
 
-export type Arrays = Record<string, Float32Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array>
+export type Arrays = Record<
+  string,
+  Float32Array | Float64Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array
+>
 interface Setting {
   readonly grid?: [number, number, number]
   readonly uniforms?: Record<string, number>
