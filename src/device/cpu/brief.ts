@@ -1,6 +1,6 @@
 // Work so short that handing it to threads would take longer than doing it: that is done on the thread of the caller, at once. Which work
-// that is, is found by measuring: what the threads have ended soon is tried here a few times, and stays where it was faster. Jobs that follow
-// each other without a pause go to the threads now and then: timers and events of the program get their turn meanwhile.
+// that is, is found by measuring: what the threads have ended soon is tried here a few times, and stays where it was faster. Jobs that
+// follow each other without a pause go to the threads now and then: timers and events of the program get their turn meanwhile.
 
 import { type CheckedCommand, rangesOf } from '../core/checked-command.ts'
 import type { Program } from '../device.ts'

@@ -1,6 +1,6 @@
 // Softmax over the last axis, y = exp(x - max) / sum of exp(x - max), or its logarithm, y = x - max - log of that sum. One workgroup per
-// row. On GPUs maximum and sum come out of one pass over memory: a sum that is scaled down whenever the maximum rises; a second pass writes.
-// On CPUs a row stays in the cache, and exponentials take the time: each is computed once, where the result can hold it meanwhile.
+// row. On GPUs maximum and sum come out of one pass over memory: a sum that is scaled down whenever the maximum rises; a second pass
+// writes. On CPUs a row stays in the cache, and exponentials take the time: each is computed once, if the result can hold it meanwhile.
 // Entries of -Infinity give 0. A row of nothing but -Infinity gives zeros, which is what a fully masked row should weigh. The logarithm
 // of either is -Infinity.
 
