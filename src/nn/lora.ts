@@ -43,6 +43,8 @@ export function buildWithLora<M>(build: (source: ModelSource) => M, source: Mode
   const lost = targets === 'all-linear' ? undefined : targets.find((target) => ![...layers].some((layer) => isTarget(layer, target)))
   if (lost !== undefined || adapters.size === 0)
     throw bad('no linear layer has this name', lost ?? 'no targets', [...new Set([...layers].map(lastPart))].join(', '))
+  const strange = [...(options.given?.keys() ?? [])].find((name) => !adapters.has(name))
+  if (strange !== undefined) throw bad('an adapter is given for a layer that has none', strange, [...adapters.keys()].join(', '))
   return { model, adapters }
 }
 

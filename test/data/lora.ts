@@ -4,9 +4,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
+import { layersOf } from '../../src/llm/adapter/adapter.ts'
+import { readAdapterGguf } from '../../src/llm/adapter/gguf.ts'
 import { adamw } from '../../src/nn/optim.ts'
 import { rateAt } from '../../src/nn/schedule.ts'
-import { Tensor } from '../../src/tensor/tensor.ts'
 import { type Batch, makeBatch } from '../../src/train/batch.ts'
 import { createTrainer } from '../../src/train/step.ts'
 import { type Trainable, loadTrainable } from '../../src/train/trainable.ts'
@@ -114,16 +115,10 @@ async function compareEnd({ parameters }: Trainable, name: string, run: Run): Pr
 
 async function loadRun(device: Device, gguf: Gguf, name: string, { base, rank, alpha, initial_adapter: initial }: Run): Promise<Trainable> {
   if (base === undefined || rank === undefined || alpha === undefined) return loadTrainable(device, gguf, { contextLength: 64 })
-  await using start = await openGguf(join(folder, name, initial ?? '', 'adapter.gguf'))
-  const weights = [...start.tensors.keys()].filter((each) => each.endsWith('.lora_a')).map((each) => each.slice(0, -'.lora_a'.length))
-  const read = async (tensor: string): Promise<Tensor> => {
-    const [columns = 1, rows = 1] = start.tensors.get(tensor)?.dims ?? []
-    return Tensor.from(await floatsOf(start, tensor), { shape: [rows, columns], device })
-  }
-  const given = new Map<string, { a: Tensor; b: Tensor }>()
-  for (const weight of weights) given.set(weight, { a: await read(`${weight}.lora_a`), b: await read(`${weight}.lora_b`) })
+  const start = await readAdapterGguf(join(folder, name, initial ?? '', 'adapter.gguf'), { device })
+  const given = new Map(layersOf(start).map(({ weight, a, b }) => [weight, { a, b }]))
   const trainable = await loadTrainable(device, gguf, { contextLength: 64, lora: { rank, alpha, given } })
-  expect(Object.keys(trainable.parameters).toSorted()).toEqual([...start.tensors.keys()].toSorted())
+  expect(Object.keys(trainable.parameters).toSorted()).toEqual(Object.keys(start.tensors).toSorted())
   return trainable
 }
 

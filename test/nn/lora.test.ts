@@ -81,6 +81,8 @@ test('what cannot be is refused, with what there is', async () => {
   )
   expect(() => build(device, { rank: 2, targets: [] })).toThrow('got no targets')
   expect(() => build(device, { rank: 0 })).toThrow('no such rank')
+  const odd = new Map([['blk.9.attn_q.weight', { a: Tensor.zeros([2, 16], { device }), b: Tensor.zeros([16, 2], { device }) }]])
+  expect(() => build(device, { rank: 2, given: odd })).toThrow('an adapter is given for a layer that has none, got blk.9.attn_q.weight')
   const given = new Map([['blk.0.attn_q.weight', { a: Tensor.zeros([2, 8], { device }), b: Tensor.zeros([16, 2], { device }) }]])
   expect(() => build(device, { rank: 2, given })).toThrow('A of blk.0.attn_q.weight has the wrong shape, got [2,8], wanted [2,16]')
 })

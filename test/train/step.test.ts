@@ -4,6 +4,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
+import { layersOf, rankOf } from '../../src/llm/adapter/adapter.ts'
+import { readAdapterGguf, writeAdapterGguf } from '../../src/llm/adapter/gguf.ts'
 import { ARCHITECTURES } from '../../src/model/index.ts'
 import { adamw, sgd } from '../../src/nn/optim.ts'
 import { compile } from '../../src/tensor/compile.ts'
@@ -15,6 +17,7 @@ import { createTrainer, lossOf } from '../../src/train/step.ts'
 import { type LoadTrainableOptions, type Trainable, loadTrainable } from '../../src/train/trainable.ts'
 import { formatOf } from '../../src/quant/index.ts'
 import { openGguf } from '../../src/weights/gguf/gguf.ts'
+import { fromBytes } from '../../src/weights/source.ts'
 import { type TinyFile, tinyModel } from '../llm/tiny-model.ts'
 import { createTinySource } from '../nn/tiny-source.ts'
 
@@ -123,6 +126,25 @@ test('a base in Q8_0 is learnt over by heart', async () => {
   for (let i = 0; i < 80; i++) await trainer.step([batch], 0.01)
   expect(await trainer.evaluate(batch)).toBeLessThan(0.1 * first)
   trainable.free()
+})
+
+test('an adapter that was saved gives the loss that training reported', async () => {
+  await using device = await openCpu()
+  const trainable = await loadTiny(device, { lora: { rank: 2, alpha: 6 } })
+  using trainer = createTrainer(trainable, { optimizer: adamw(trainable.parameters) })
+  const batch = makeBatch(device, SEQUENCES)
+  for (let i = 0; i < 3; i++) await trainer.step([batch], 0.05)
+  const loss = await trainer.evaluate(batch)
+  const parts: Uint8Array[] = []
+  const sink = { write: async (bytes: Uint8Array) => void parts.push(bytes.slice()) }
+  await writeAdapterGguf(sink, { architecture: 'llama', alpha: 6, tensors: trainable.parameters })
+  const saved = await readAdapterGguf(fromBytes(new Uint8Array(Buffer.concat(parts)), 'adapter.gguf'), { device })
+  const given = new Map(layersOf(saved).map(({ weight, a, b }) => [weight, { a, b }]))
+  const again = await loadTiny(device, { lora: { rank: rankOf(saved), alpha: saved.alpha, given } })
+  using other = createTrainer(again, { optimizer: sgd(again.parameters) })
+  expect(await other.evaluate(batch)).toBe(loss)
+  trainable.free()
+  again.free()
 })
 
 test('all weights learn, also of a file in halves: their values in f32 do', async () => {
