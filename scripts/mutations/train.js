@@ -5,7 +5,7 @@ export const TRAIN = [
   {
     name: 'the first momentum is dampened',
     file: 'src/nn/optim.ts',
-    find: 'count.eq(1).where(slope, later)',
+    find: 'count.isFirst.where(slope, later)',
     replace: 'later',
     tests: ['test/nn/optim.test.ts'],
   },

@@ -4,7 +4,7 @@
 // Sums of small steps lose digits. So decay and step are added up before they are taken from a parameter, which is rounded once; and
 // 1 - beta^t is -expm1(t ln beta), since near 1 the power alone has few digits of it in f32.
 
-import { type ElementType, isElementType } from '../base/element.ts'
+import { isElementType } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import { isFloatType } from '../tensor/promote.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -61,7 +61,7 @@ export function sgd(parameters: Named, options: SgdOptions = {}): Optimizer {
   return makeOptimizer('sgd', parameters, weightDecay, ['momentum'], ({ p, g, decay, count }, { momentum: old }) => {
     const slope = decayed(g, p, decay)
     const later = old.mul(momentum).add(slope.mul(1 - dampening))
-    const next = dampening === 0 ? later : count.eq(1).where(slope, later)
+    const next = dampening === 0 ? later : count.isFirst.where(slope, later)
     return { step: nesterov ? slope.add(next.mul(momentum)) : next, state: { momentum: next } }
   })
 }
@@ -81,11 +81,12 @@ function makeAdam(kind: 'adam' | 'adamw', parameters: Named, options: AdamOption
   const [beta1, beta2] = checkBetas(kind, betas)
   return makeOptimizer(kind, parameters, weightDecay, ['mean', 'square'], ({ p, g, decay, count }, { mean, square }) => {
     const slope = kind === 'adam' ? decayed(g, p, decay) : g
-    const m = mix(mean, slope, beta1)
-    const v = mix(square, slope.square(), beta2)
-    const root = v.div(weightOf(beta2, count)).sqrt()
-    const step = m.div(weightOf(beta1, count)).div(root.add(eps))
-    return { step: kind === 'adam' ? step : decayed(step, p, decay), state: { mean: m, square: v } }
+    // Written down twice, for the step and for the state: as nodes that both read, they would be kernels of their own.
+    const m = (): Tensor => mix(mean, slope, beta1)
+    const v = (): Tensor => mix(square, slope.square(), beta2)
+    const root = v().div(count.weight(beta2)).sqrt()
+    const step = m().div(count.weight(beta1)).div(root.add(eps))
+    return { step: kind === 'adam' ? step : decayed(step, p, decay), state: { mean: m(), square: v() } }
   })
 }
 
@@ -119,8 +120,13 @@ interface Situation {
   readonly p: Tensor
   readonly g: Tensor
   readonly decay: number
-  /** of this update, from 1 on */
-  readonly count: Tensor
+  readonly count: Count
+}
+/** Which update it is: computed once for all parameters. */
+interface Count {
+  readonly isFirst: Tensor
+  /** how much of a mean that began at 0 is values: 1 - beta^count */
+  weight(beta: number): Tensor | number
 }
 /** What to take from a parameter, times the rate, and what to remember. */
 interface Change<S extends string> {
@@ -140,7 +146,7 @@ function makeOptimizer<S extends string>(
     const { dtype, device, shape } = parameter
     if (!isElementType(dtype) || !isFloatType(dtype))
       throw new IngotError('bad-argument', `${name} cannot be optimised`, { op, got: dtype, wanted: 'f32, f16, bf16 or f64' })
-    const type: ElementType = dtype === 'f64' ? 'f64' : 'f32'
+    const type: 'f32' | 'f64' = dtype === 'f64' ? 'f64' : 'f32'
     const zeros = (): Tensor => Tensor.zeros(shape, { dtype: type, ...(device === undefined ? {} : { device }) })
     const state = Object.fromEntries(slots.map((slot) => [slot, zeros()])) as Record<S, Tensor> // one for each
     const decay = typeof weightDecay === 'number' ? weightDecay : weightDecay(name, parameter)
@@ -157,12 +163,13 @@ function makeOptimizer<S extends string>(
     ]),
     update: (gradients, rate) => {
       count.assign(count.add(1))
+      const counts = { f32: countOf(count.to('f32')), f64: countOf(count.to('f64')) } // a device without f64 computes but the first
       for (const { name, parameter, dtype, type, state, decay } of entries) {
         const gradient = gradients[name]
         if (gradient === undefined)
           throw new IngotError('bad-argument', `there is no gradient for ${name}`, { op, got: Object.keys(gradients).join(', ') })
         const [p, g] = [parameter.to(type), gradient.to(type)]
-        const change = rule({ p, g, decay, count: count.to(type) }, state)
+        const change = rule({ p, g, decay, count: counts[type] }, state)
         parameter.assign(p.sub(change.step.mul(rate)).to(dtype))
         for (const slot of slots) state[slot].assign(change.state[slot])
       }
@@ -180,9 +187,16 @@ function mix(mean: Tensor, value: Tensor, beta: number): Tensor {
   return mean.mul(beta).add(value.mul(1 - beta))
 }
 
-/** How much of a mean that began at 0 is values: 1 - beta^count. */
-function weightOf(beta: number, count: Tensor): Tensor | number {
-  return beta === 0 ? 1 : count.mul(Math.log(beta)).expm1().neg()
+function countOf(count: Tensor): Count {
+  const weights = new Map<number, Tensor | number>()
+  return {
+    isFirst: count.eq(1),
+    weight: (beta) => {
+      const weight = weights.get(beta) ?? (beta === 0 ? 1 : count.mul(Math.log(beta)).expm1().neg())
+      weights.set(beta, weight)
+      return weight
+    },
+  }
 }
 
 function checkBetas(op: string, betas: readonly [number, number]): readonly [number, number] {
