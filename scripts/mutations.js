@@ -9,6 +9,7 @@ import { FORMATS } from './mutations/formats.js'
 import { KERNELS } from './mutations/kernels.js'
 import { LANGUAGE } from './mutations/language.js'
 import { TENSOR } from './mutations/tensor.js'
+import { TRAIN } from './mutations/train.js'
 
 /**
  * @typedef {object} Mutation
@@ -21,4 +22,4 @@ import { TENSOR } from './mutations/tensor.js'
  */
 
 /** @type {readonly Mutation[]} */
-export const MUTATIONS = [...KERNELS, ...FORMATS, ...LANGUAGE, ...ELEMENT, ...DEVICE, ...FILE, ...TENSOR]
+export const MUTATIONS = [...KERNELS, ...FORMATS, ...LANGUAGE, ...ELEMENT, ...DEVICE, ...FILE, ...TENSOR, ...TRAIN]

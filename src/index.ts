@@ -13,6 +13,21 @@ export type { ChatMessage } from './llm/template.ts'
 export type { Tokenizer } from './llm/tokenizer/tokenizer.ts'
 export type { LoadProgress } from './llm/weights.ts'
 export {
+  type AdamOptions,
+  type LionOptions,
+  type Named,
+  type Optimizer,
+  type SgdOptions,
+  type WeightDecay,
+  adam,
+  adamw,
+  clipByNorm,
+  globalNorm,
+  lion,
+  sgd,
+} from './nn/optim.ts'
+export { type Schedule, type Warmup, rateAt } from './nn/schedule.ts'
+export {
   type LoadSafetensorsOptions,
   type LoadTensorOptions,
   type SaveSafetensorsOptions,

@@ -62,6 +62,7 @@ export function createSource(gguf: Gguf, { contextLength, ropeFactors }: SourceO
       if (from + count > shape[0]) throw bad(`${name} has too few rows`, shape[0], from + count)
       return factory.weight({ tensor, from, shape: [count, shape[1]] })
     },
+    adapter: () => undefined,
     values: (name, length) => {
       const tensor = gguf.tensors.get(name)
       if (tensor === undefined) return undefined

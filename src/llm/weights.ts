@@ -31,6 +31,8 @@ export interface LoadModelOptions {
   readonly contextLength: number
   /** devices may map the file instead of reading it (default true) */
   readonly mmap?: boolean
+  /** whether weights may lie packed, for products with activations in int8, where the device is faster so (default true) */
+  readonly packs?: boolean
   readonly onProgress?: (progress: LoadProgress) => void
   readonly signal?: AbortSignal
 }
@@ -49,12 +51,12 @@ export async function loadModel(
   device: Device,
   gguf: Gguf,
   architecture: Architecture,
-  { contextLength, mmap = true, onProgress, signal }: LoadModelOptions,
+  { contextLength, mmap = true, packs = true, onProgress, signal }: LoadModelOptions,
 ): Promise<LoadedModel> {
   const ropeFactors = await readRopeFactors(gguf)
   const asked = new Asked()
   const model = architecture.build(createSource(gguf, { contextLength, ropeFactors }, asked))
-  const layouts = chooseLayouts(model, asked.weights, device)
+  const layouts = chooseLayouts(model, asked.weights, packs && device.caps.lanes === 1 && device.caps.dot)
   const wanted = asked.weights.filter(({ storage }) => layouts.has(storage))
   const total = wanted.reduce((sum, { slice }) => sum + bytesOf(slice), 0)
   const owned: BufferHandle[] = []
@@ -111,8 +113,7 @@ class Asked implements TensorFactory {
 }
 
 /** The layouts that a model's graph reads each weight in; a weight that it does not read has none. */
-function chooseLayouts(model: LanguageModel, weights: readonly Weight[], { caps }: Device): ReadonlyMap<Storage, ReadonlySet<Layout>> {
-  const packs = caps.lanes === 1 && caps.dot
+function chooseLayouts(model: LanguageModel, weights: readonly Weight[], packs: boolean): ReadonlyMap<Storage, ReadonlySet<Layout>> {
   const packable = new Set(
     weights.filter(({ slice: { tensor, shape } }) => packs && isPackable(tensor.type, shape)).map(({ storage }) => storage),
   )

@@ -4,7 +4,7 @@
 import { attend } from '../nn/attention.ts'
 import { type StepInput, layerCache } from '../nn/cache.ts'
 import { type Gated, applyGated } from '../nn/gated.ts'
-import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
+import { type Linear, applyLinear, readLinear, readLinearRows } from '../nn/linear.ts'
 import { type Rope, applyRope, makeRope, readBase, readRopeDims } from '../nn/rope.ts'
 import { readSizes, readWindow } from '../nn/size.ts'
 import type { ModelSource } from '../nn/source.ts'
@@ -40,10 +40,7 @@ export const phi3: Architecture = {
       magnitude: source.number('rope.scaling.attn_factor', { least: 0, otherwise: 1 }),
     })
     /** Some of the rows of a matrix that has `all`. */
-    const slice = (name: string, all: number, from: number, rows: number): Linear => ({
-      weight: source.rows(`${name}.weight`, [all, width], from, rows),
-      bias: undefined,
-    })
+    const slice = (name: string, all: number, from: number, rows: number): Linear => readLinearRows(source, name, [all, width], from, rows)
 
     const embedding = source.weight('token_embd.weight', [vocabulary, width])
     const norm = source.weight('output_norm.weight', [width])

@@ -1,7 +1,9 @@
-// Attention of one layer over its cache: the new keys and values are written first, then every row sees all positions up to its own.
+// Attention of one layer. Over its cache: the new keys and values are written first, then every row sees all positions up to its own.
+// Without one: rows see each other, in products that have gradients.
 
-import type { Tensor } from '../tensor/tensor.ts'
-import type { LayerCache } from './cache.ts'
+import { IngotError } from '../base/error.ts'
+import { Tensor } from '../tensor/tensor.ts'
+import type { LayerCache, RowBlocks } from './cache.ts'
 
 export interface AttentionOptions {
   readonly heads: number
@@ -13,13 +15,47 @@ export interface AttentionOptions {
 }
 
 /** q [n, heads * dim], k and v [n, kvHeads * dim] -> [n, heads * dim] */
-export function attend(q: Tensor, k: Tensor, v: Tensor, cache: LayerCache, positions: Tensor, options: AttentionOptions): Tensor {
+export function attend(
+  q: Tensor,
+  k: Tensor,
+  v: Tensor,
+  cache: LayerCache | RowBlocks,
+  positions: Tensor,
+  { heads, scale, window = 0, softcap = 0 }: AttentionOptions,
+): Tensor {
+  if ('block' in cache) return attendRows(q, k, v, cache, positions, { heads, scale, window, softcap })
   const keys = cache.keys.cacheWrite(k, positions)
   const values = cache.values.cacheWrite(v, positions)
-  return q.cachedAttention(keys, values, positions, {
-    heads: options.heads,
-    scale: options.scale,
-    window: options.window ?? 0,
-    softcap: options.softcap ?? 0,
-  })
+  return q.cachedAttention(keys, values, positions, { heads, scale, window, softcap })
+}
+
+/** Attention of rows to the rows of their sequence up to themselves. */
+function attendRows(
+  q: Tensor,
+  k: Tensor,
+  v: Tensor,
+  { block }: RowBlocks,
+  positions: Tensor,
+  { heads, scale, window, softcap }: Required<AttentionOptions>,
+): Tensor {
+  const [n = 1, all = 1] = q.shape
+  if (!Number.isInteger(n / block))
+    throw new IngotError('bad-argument', 'rows do not fall into blocks', { op: 'attend', got: n, wanted: block })
+  const [blocks, dim] = [n / block, all / heads]
+  const kvHeads = (k.shape[1] ?? dim) / dim
+  const group = heads / kvHeads
+  const queries = q.reshape(blocks, block, kvHeads, group, dim).permute(0, 2, 3, 1, 4) // [blocks, kvHeads, group, block, dim]
+  const [keys, values] = [k, v].map((x) => x.reshape(blocks, block, kvHeads, 1, dim).permute(0, 2, 3, 1, 4)) as [Tensor, Tensor]
+  const scores = queries.matmul(keys.transpose()).mul(scale) // [blocks, kvHeads, group, block, block]
+  const capped = softcap > 0 ? scores.div(softcap).tanh().mul(softcap) : scores
+  const weights = visible(positions, blocks, block, window).where(capped, -1e30).softmax()
+  return weights.matmul(values).permute(0, 3, 1, 2, 4).reshape(n, all)
+}
+
+/** Which columns each row sees: [blocks, 1, 1, block, block]. Its sequence began as many rows ago as its position says. */
+function visible(positions: Tensor, blocks: number, block: number, window: number): Tensor {
+  const [row, column] = [0, 1].map((axis) => Tensor.iota([block, block], axis).reshape(1, 1, 1, block, block)) as [Tensor, Tensor]
+  const begun = column.add(positions.reshape(blocks, 1, 1, block, 1)).ge(row)
+  const past = column.le(row).and(begun)
+  return window > 0 ? past.and(column.add(window).gt(row)) : past
 }

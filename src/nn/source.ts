@@ -6,6 +6,15 @@
 
 import type { Tensor } from '../tensor/tensor.ts'
 
+/** What is added to a linear layer beside its weight [out, in]: scale (x Aᵀ) Bᵀ, a low-rank change of it. */
+export interface Adapter {
+  /** [rank, in] */
+  readonly a: Tensor
+  /** [out, rank] */
+  readonly b: Tensor
+  readonly scale: number
+}
+
 /** What a setting may be; without `otherwise`, its absence is an error. */
 export interface Range {
   /** default: for counts 1, for other numbers none */
@@ -36,6 +45,8 @@ export interface ModelSource {
   find(name: string, shape: WeightShape): Tensor | undefined
   /** Rows [from, from + count) of a weight of this shape, as a weight of its own. */
   rows(name: string, shape: MatrixShape, from: number, count: number): Tensor
+  /** What is added to the linear layer of this weight, if anything. */
+  adapter(name: string, shape: MatrixShape): Adapter | undefined
   /** The values of a small f32 tensor of the file, or undefined: factors of rotary frequencies. */
   values(name: string, length: number): Float32Array | undefined
   /** A small f32 tensor of values known now: rotary frequencies. */

@@ -207,6 +207,7 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
   /** where it is computed, if that is settled */
   get device(): DeviceChoice | undefined {
+    // What a compiled function reads was brought to its device.
     return this.#device ?? (this.#node.op === 'leaf' ? this.#node.attrs.storage.device : undefined)
   }
 
@@ -220,12 +221,12 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** The values, row by row. */
   async data(): Promise<ElementArrays[ElementType]> {
     const dtype = this.#elementType('data')
-    return decodeElements(dtype, this.#host() ?? (await readNode(this.node, this.#device)), this.size)
+    return decodeElements(dtype, this.#host() ?? (await readNode(this.node, this.device)), this.size)
   }
   /** The same values as the bytes that memory has of them: little endian, two of a half. They belong to the caller. */
   async bytes(): Promise<Uint8Array> {
     this.#elementType('bytes')
-    return this.#host()?.slice(0, bytesOf(this.node)) ?? readNode(this.node, this.#device)
+    return this.#host()?.slice(0, bytesOf(this.node)) ?? readNode(this.node, this.device)
   }
   /** The value of a tensor of one element. */
   async item(): Promise<number> {
@@ -250,7 +251,7 @@ export class Tensor extends Methods implements Handle, Disposable {
 
   /** Computes the values and leaves them on the device, for what is computed from them later. */
   async realize(): Promise<this> {
-    if (this.node.op !== 'leaf') await realizeNode(this.node, this.#device)
+    if (this.node.op !== 'leaf') await realizeNode(this.node, this.device)
     return this
   }
 

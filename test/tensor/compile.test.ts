@@ -100,3 +100,15 @@ test('a plan of tensors that are still on the host brings them along', async () 
   using plan = await buildPlan(device, { reads: [Tensor.from([1, 2]).add(1)] })
   expect(await plan.run()).toEqual([new Uint8Array(Float32Array.of(2, 3).buffer)])
 })
+
+test('what it reads from outside is found where it was brought', async () => {
+  await using device = openReference()
+  const count = Tensor.from(0) // on no device yet
+  using next = compile((x: Tensor) => {
+    count.assign(count.add(x))
+    return count.neg()
+  })
+  expect(await (await next(Tensor.from(2, { device }))).item()).toBe(-2)
+  expect(count.device).toBe(device)
+  expect(await count.item()).toBe(2)
+})

@@ -1,0 +1,66 @@
+// Attention without a cache against attention over one: the same rows see the same, in every architecture.
+
+import { expect, test } from 'vitest'
+import { IngotError } from '../../src/base/error.ts'
+import type { Device } from '../../src/device/device.ts'
+import { openReference } from '../../src/device/reference/reference.ts'
+import { ARCHITECTURES } from '../../src/model/index.ts'
+import { type AttentionOptions, attend } from '../../src/nn/attention.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+import { createTinySource } from './tiny-source.ts'
+import { random } from '../../src/tensor/random.ts'
+
+const ids = (device: Device, values: readonly number[]): Tensor => Tensor.from([...values], { dtype: 'u32', device })
+
+/** Attention of four heads over two of keys, over a cache that holds nothing else. */
+function cached(device: Device, [q, k, v]: readonly [Tensor, Tensor, Tensor], positions: Tensor, options: AttentionOptions): Tensor {
+  const [n = 1] = q.shape
+  const empty = (): Tensor => Tensor.zeros([2, n, 4], { device })
+  return attend(q, k, v, { keys: empty(), values: empty() }, positions, options)
+}
+
+const OPTIONS: readonly AttentionOptions[] = [
+  { heads: 4, scale: 0.5 },
+  { heads: 4, scale: 0.5, window: 2 },
+  { heads: 4, scale: 3, softcap: 1.5 },
+]
+
+test.for(OPTIONS)('blocks and packed sequences see what they would see alone: %j', async (options) => {
+  await using device = openReference()
+  const n = 10
+  const rows = (width: number, seed: number): Tensor => random.normal([n, width], { seed, device })
+  const all = [rows(16, 1), rows(8, 2), rows(8, 3)] as const
+  // Two blocks of five rows; in the second, a sequence of two rows and one of three.
+  const sequences = [[0, 5], [5, 7], [7, 10]] as const // prettier-ignore
+  const positions = ids(device, [0, 1, 2, 3, 4, 0, 1, 0, 1, 2])
+  const got = await attend(...all, { block: 5 }, positions, options).data()
+  const alone = sequences.map(([from, to]) => {
+    const [q, k, v] = all.map((x) => x.slice([from, to])) as [Tensor, Tensor, Tensor]
+    const places = Array.from({ length: to - from }, (_, i) => i)
+    return cached(device, [q, k, v], ids(device, places), options)
+  })
+  const want = await Tensor.concat(alone).data()
+  expect(Math.max(...got.map((value, i) => Math.abs(value - want[i]!)))).toBeLessThan(1e-5)
+})
+
+test('rows that do not fall into blocks are refused', async () => {
+  await using device = openReference()
+  const x = Tensor.zeros([5, 8], { device })
+  expect(() => attend(x, x, x, { block: 2 }, ids(device, [0, 1, 2, 3, 4]), { heads: 2, scale: 1 })).toThrow(IngotError)
+})
+
+test.for(ARCHITECTURES.map((architecture) => [architecture.names[0]!, architecture] as const))(
+  '%s gives the same with and without a cache',
+  async ([name, architecture]) => {
+    await using device = openReference({ check: false })
+    const model = architecture.build(createTinySource(device, name, { bias: name === 'qwen2', fused: name === 'phi3' }))
+    const { layers, heads, dim } = model.cache
+    const [n, cache] = [6, () => Tensor.zeros([heads, 6, dim], { device })] as const
+    const [tokens, positions] = [ids(device, [3, 1, 4, 1, 5, 9]), ids(device, [0, 1, 2, 3, 4, 5])]
+    const caches = Array.from({ length: layers }, () => ({ keys: cache(), values: cache() }))
+    const want = await model.logits(model.forward({ tokens, positions, cache: caches })).data()
+    const got = await model.logits(model.forward({ tokens, positions, cache: { block: n } })).data()
+    expect(got.some((value) => Math.abs(value) > 0.1)).toBe(true)
+    expect(Math.max(...got.map((value, i) => Math.abs(value - want[i]!)))).toBeLessThan(1e-4)
+  },
+)
