@@ -26,6 +26,7 @@ import {
 } from './node.ts'
 import { nameOfMap } from './op/map.ts'
 import { checkDoubles, checkElementType, checkFinite, checkList, checkShape, checkWhole, fail, optionsOf, show } from './operand.ts'
+import { valueOf } from './order.ts'
 import { enlist } from './scope-store.ts'
 import { sameShape } from './shape.ts'
 import { showValues } from './show.ts'
@@ -266,7 +267,7 @@ export class Tensor extends Methods implements Handle, Disposable {
     commonDevice('assign', [this, value])
     const trace = currentTrace()
     if (trace !== undefined && !trace.assigned.has(this)) trace.assigned.set(this, this.node)
-    this.rebind(value.node)
+    this.rebind(trace === undefined && value !== this ? ownValue(value.node) : value.node)
     return this
   }
   /** Makes another node what gives this tensor. */
@@ -311,6 +312,16 @@ export function checkTensors(op: string, tensors: readonly unknown[]): void {
   tensors.forEach((tensor, i) => {
     if (!(tensor instanceof Tensor)) fail(op, `operand ${i} is no tensor`, describeKind(tensor), 'a tensor')
   })
+}
+
+/**
+ * A node with a value that is in nobody else's memory when it is computed: what compiled functions do to the memory of one tensor must not
+ * be seen by another.
+ */
+function ownValue(node: TensorNode): TensorNode {
+  const value = valueOf(node)
+  const { dtype } = node
+  return value instanceof Storage && isElementType(dtype) ? makeNode('map', [node], { expr: { input: 0 }, type: dtype }) : node
 }
 
 /** The device that the operands lie on, if any of them does. */

@@ -112,3 +112,23 @@ test('what it reads from outside is found where it was brought', async () => {
   expect(count.device).toBe(device)
   expect(await count.item()).toBe(2)
 })
+
+test('a tensor that was assigned another has its own memory: neither sees what is done to the other', async () => {
+  await using device = openReference()
+  const [a, b] = [Tensor.from([1, 2], { device }), Tensor.zeros([2], { device })]
+  await b.assign(a).realize()
+  using step = compile(() => {
+    a.assign(a.mul(10))
+    return a.sum()
+  })
+  await step()
+  expect([await a.toArray(), await b.toArray()]).toEqual([[10, 20], [1, 2]]) // prettier-ignore
+
+  using read = compile(() => b.mul(2))
+  expect(await (await read()).toArray()).toEqual([2, 4])
+  await b.assign(a).realize()
+  await step()
+  expect([await a.toArray(), await (await read()).toArray()]).toEqual([[100, 200], [20, 40]]) // prettier-ignore
+  b.assign(b)
+  expect(await (await read()).toArray()).toEqual([20, 40])
+})
