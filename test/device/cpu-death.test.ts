@@ -3,7 +3,8 @@
 
 import { expect, it, vi } from 'vitest'
 import type { ThreadEvents } from '../../src/device/cpu/wasm/thread.ts'
-import { put, stepping, toFloats } from './kernels.ts'
+import type { BufferHandle, Device } from '../../src/device/device.ts'
+import { floats, stepping, toFloats } from './kernels.ts'
 
 const started: ThreadEvents[] = []
 vi.mock('../../src/device/cpu/wasm/thread.ts', async (importOriginal) => {
@@ -16,9 +17,16 @@ vi.mock('../../src/device/cpu/wasm/thread.ts', async (importOriginal) => {
 })
 const { openCpu } = await import('../../src/device/cpu/cpu.ts')
 
+/** A 1 in a buffer so large that work with it is for the threads, never for the caller (src/device/cpu/brief.ts). */
+function putFar(device: Device): BufferHandle {
+  const handle = device.alloc(1 << 25)
+  device.write(handle, 0, floats(1))
+  return handle
+}
+
 it('starts its threads anew', async () => {
   await using device = await openCpu({ threads: 2, level: 'wasm' })
-  const x = put(device, [1])
+  const x = putFar(device)
   const step = await stepping(device, { buffer: x }, 1)
   await device.submit([step])
   expect(started).toHaveLength(2)
@@ -35,7 +43,7 @@ it('starts its threads anew', async () => {
 
 it('is lost when they keep dying', async () => {
   await using device = await openCpu({ threads: 1, level: 'wasm' })
-  const x = put(device, [1])
+  const x = putFar(device)
   const step = await stepping(device, { buffer: x }, 1)
   for (let death = 0; death < 3; death++) {
     const before = started.length
@@ -49,7 +57,7 @@ it('is lost when they keep dying', async () => {
 
 it('does not hold the process when idle', async () => {
   await using device = await openCpu({ threads: 1, level: 'wasm' })
-  const x = put(device, [1])
+  const x = putFar(device)
   const step = await stepping(device, { buffer: x }, 1)
   const timeouts = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   await device.submit([step])
