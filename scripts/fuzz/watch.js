@@ -77,7 +77,7 @@ export async function fuzz(/** @type {FuzzOptions} */ options) {
       if (verdict.outcome === HANG || verdict.outcome === MEMORY) {
         await child.end()
         child = await Child.start(options, join(scratch, 'case.gguf'))
-        verdict = await child.run(job, PATIENCE * longest)
+        verdict = await child.run({ ...job, again: true }, PATIENCE * longest)
         if (verdict.cpu > longest) verdict = { ...verdict, outcome: HANG, fault: `it took ${verdict.cpu / 1000} s of computing` }
         repeated++
       }
