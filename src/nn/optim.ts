@@ -154,6 +154,7 @@ function makeOptimizer<S extends string>(
     return { name, parameter, dtype, type, state, decay }
   })
   if (entries.length === 0) throw new IngotError('bad-argument', 'there is nothing to optimise', { op, got: 'no parameters' })
+  const types = [...new Set(entries.map(({ type }) => type))]
   const place = entries.find(({ parameter }) => parameter.device !== undefined)?.parameter.device
   const count = Tensor.from(0, { dtype: 'u32', ...(place === undefined ? {} : { device: place }) })
   return {
@@ -163,13 +164,13 @@ function makeOptimizer<S extends string>(
     ]),
     update: (gradients, rate) => {
       count.assign(count.add(1))
-      const counts = { f32: countOf(count.to('f32')), f64: countOf(count.to('f64')) } // a device without f64 computes but the first
+      const counts = new Map(types.map((type) => [type, countOf(count.to(type))] as const))
       for (const { name, parameter, dtype, type, state, decay } of entries) {
         const gradient = gradients[name]
         if (gradient === undefined)
           throw new IngotError('bad-argument', `there is no gradient for ${name}`, { op, got: Object.keys(gradients).join(', ') })
         const [p, g] = [parameter.to(type), gradient.to(type)]
-        const change = rule({ p, g, decay, count: counts[type] }, state)
+        const change = rule({ p, g, decay, count: counts.get(type) ?? countOf(count.to(type)) }, state)
         parameter.assign(p.sub(change.step.mul(rate)).to(dtype))
         for (const slot of slots) state[slot].assign(change.state[slot])
       }
