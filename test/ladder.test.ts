@@ -57,6 +57,11 @@ describe('the source tree', () => {
     expect(wide).toEqual([])
   })
 
+  it('asks one file where it lies: others are somewhere else in a bundle', () => {
+    const asking = codeFiles('src').filter((file) => /new URL\([^)]*import\.meta\.url/.test(read(`src/${file}`)))
+    expect(asking).toEqual(['base/place.ts'])
+  })
+
   it(`has at most ${MOST_CASTS} casts by force`, () => {
     const casts = codeFiles('src').flatMap((file) =>
       [...read(`src/${file}`).matchAll(/\bas (never|unknown as)\b/g)].map(({ index }) => `src/${file} at ${index}`),

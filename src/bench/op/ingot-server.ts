@@ -3,6 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { IngotError } from '../../base/error.ts'
+import { packageFile } from '../../base/place.ts'
 import type { Device } from '../../device/device.ts'
 import { open } from '../../device/open/open.ts'
 import { compile } from '../../tensor/compile.ts'
@@ -35,7 +36,7 @@ export function createOpServer(): { readonly handlers: HandlersOf<OpProtocol>; c
     async open({ device: name, threads }) {
       await close()
       device = (await open(name, threads === undefined ? {} : { threads })).device
-      const manifest = JSON.parse(await readFile(new URL('../../../package.json', import.meta.url), 'utf8')) as { version?: unknown }
+      const manifest = JSON.parse(await readFile(packageFile('package.json'), 'utf8')) as { version?: unknown }
       const { detail, caps } = device
       return { info: { name: INGOT_NAME, version: String(manifest.version), device: device.name, detail, gpu: caps.lanes > 1 } }
     },
