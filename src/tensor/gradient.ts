@@ -5,12 +5,12 @@ import { IngotError } from '../base/error.ts'
 import { operandsFirst, replaceNodes } from './graph.ts'
 import { makeNode } from './make-node.ts'
 import { type NodeOf, type TensorNode, anonymous, operandsOf, sizeOf } from './node.ts'
-import { define, gradient, hasGradient } from './op/index.ts'
+import { gradient, hasGradient } from './op/index.ts'
 import { fail, show } from './operand.ts'
 import { isFloatType } from './promote.ts'
 import { isElementType } from '../base/element.ts'
 import { sameShape } from './shape.ts'
-import { Sketch } from './sketch.ts'
+import { Sketch, definitionOf } from './sketch.ts'
 
 /** How `y`, or rather the sum of its elements times those of `cotangent`, changes with each of the nodes: a node of its shape for each. */
 export function differentiate(y: TensorNode, wanted: readonly TensorNode[], cotangent: TensorNode | undefined): TensorNode[] {
@@ -120,15 +120,6 @@ function backward(node: TensorNode, cotangent: Sketch, wants: (operand: number) 
       hint: 'stopGradient() leaves it out',
     })
   return parts.map((part) => (part instanceof Sketch ? part : undefined))
-}
-
-function definitionOf(node: TensorNode): TensorNode | undefined {
-  const defined = define(
-    node.op,
-    operandsOf(node).map((operand) => new Sketch(operand)),
-    node.attrs,
-  )
-  return defined instanceof Sketch ? defined.node : undefined
 }
 
 function isFloat({ dtype }: TensorNode): boolean {

@@ -7,7 +7,7 @@ import { packUniforms } from '../ir/kernel.ts'
 import { type Work, boundBuffers } from '../kernel/family.ts'
 import { replaceNodes } from './graph.ts'
 import { type OpName, type TensorNode, bytesOf, operandsOf } from './node.ts'
-import { define, hasKernels, inputNames, lower } from './op/index.ts'
+import { hasKernels, inputNames, lower } from './op/index.ts'
 import { checkDoubles } from './operand.ts'
 import { type Order, isAlias, orderNodes } from './order.ts'
 import {
@@ -24,7 +24,7 @@ import {
 } from './recipe.ts'
 import { rewriteGraph } from './rewrite/index.ts'
 import { type Allocation, type Step, schedule } from './schedule.ts'
-import { Sketch } from './sketch.ts'
+import { definitionOf } from './sketch.ts'
 
 interface Prepared {
   readonly work: Work
@@ -101,15 +101,6 @@ class OperationFailure extends Error {
     super(`${node.op} failed`, { cause })
     this.node = node
   }
-}
-
-function definitionOf(node: TensorNode): TensorNode | undefined {
-  const defined = define(
-    node.op,
-    operandsOf(node).map((operand) => new Sketch(operand)),
-    node.attrs,
-  )
-  return defined instanceof Sketch ? defined.node : undefined
 }
 
 /** Every operation named in `ops` as its definition. */

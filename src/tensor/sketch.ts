@@ -3,7 +3,8 @@
 import { Methods } from './method/methods.ts'
 import type { SourcesOf } from './method/base.ts'
 import { makeNode } from './make-node.ts'
-import type { AttrsOf, OpName, OperandsOf, TensorNode, TensorType } from './node.ts'
+import { type AttrsOf, type OpName, type OperandsOf, type TensorNode, type TensorType, operandsOf } from './node.ts'
+import { define } from './op/index.ts'
 
 export class Sketch extends Methods {
   readonly node: TensorNode
@@ -24,4 +25,14 @@ export class Sketch extends Methods {
     const operands = src as readonly Sketch[]
     return new Sketch(makeNode(op, operands.map(({ node }) => node) as OperandsOf<O>, attrs)) as this // nobody extends this class
   }
+}
+
+/** What gives the value of a node in simpler operations; undefined: it is as simple as they get. */
+export function definitionOf(node: TensorNode): TensorNode | undefined {
+  const defined = define(
+    node.op,
+    operandsOf(node).map((operand) => new Sketch(operand)),
+    node.attrs,
+  )
+  return defined instanceof Sketch ? defined.node : undefined
 }

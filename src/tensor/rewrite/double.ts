@@ -2,8 +2,7 @@
 // its definition says.
 
 import { type NodeOf, type TensorNode, inPlaceOf, operandsOf, sizeOf } from '../node.ts'
-import { define } from '../op/index.ts'
-import { Sketch } from '../sketch.ts'
+import { Sketch, definitionOf } from '../sketch.ts'
 import type { Rewrite } from './rewrite.ts'
 
 const HAVE_KERNELS: ReadonlySet<TensorNode['op']> = new Set(['map', 'reduce', 'scan', 'fold'])
@@ -18,12 +17,8 @@ export const doubleDefinitions: Rewrite = {
       // The kernels of devices with lanes compare keys of 32 bits.
       if (node.op === 'reduce' && isPick(node) && lanes > 1) return inPlaceOf(node, placeOfBest(node).node)
       if (HAVE_KERNELS.has(node.op)) return undefined
-      const defined = define(
-        node.op,
-        operandsOf(node).map((operand) => new Sketch(operand)),
-        node.attrs,
-      )
-      return defined instanceof Sketch ? inPlaceOf(node, defined.node) : undefined
+      const defined = definitionOf(node)
+      return defined && inPlaceOf(node, defined)
     },
   }),
 }
