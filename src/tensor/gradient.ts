@@ -2,7 +2,7 @@
 // change of its result comes from its operands. A gradient is a graph again, so it can be differentiated, too.
 
 import { IngotError } from '../base/error.ts'
-import { operandsFirst, replaceNodes } from './graph.ts'
+import { graphOf, operandsFirst, replaceNodes } from './graph.ts'
 import { makeNode } from './make-node.ts'
 import { type NodeOf, type TensorNode, anonymous, operandsOf, sizeOf } from './node.ts'
 import { gradient, hasGradient } from './op/index.ts'
@@ -68,7 +68,7 @@ class Reverse {
   #recompute({ src: [result, ...inputs] }: NodeOf<'checkpoint'>, change: Sketch): void {
     const outside = new Set(operandsFirst(inputs))
     const copies = new Set<TensorNode>()
-    const of = replaceNodes([result], (node, original) => {
+    const of = replaceNodes(graphOf([result]), (node, original) => {
       if (outside.has(original) || node.op === 'leaf') return original
       const copy = anonymous(node)
       copies.add(copy)
@@ -87,7 +87,7 @@ function prepare(y: TensorNode, wanted: readonly TensorNode[]): [root: TensorNod
   for (;;) {
     const reached = reachedFrom(root, new Set(sources))
     let changed = false
-    const of = replaceNodes([root], (node, original) => {
+    const of = replaceNodes(graphOf([root]), (node, original) => {
       if (!reached.has(original) || hasGradient(node) || node.op === 'checkpoint') return undefined
       const simpler = definitionOf(node)
       changed ||= simpler !== undefined

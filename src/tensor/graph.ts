@@ -6,19 +6,38 @@ import { type TensorNode, operandsOf } from './node.ts'
 /** Every node below the roots once, operands before those that read them, in the order of the roots. */
 export function operandsFirst(roots: readonly TensorNode[]): TensorNode[] {
   const order: TensorNode[] = []
-  const state = new Map<TensorNode, 'open' | 'done'>()
-  const stack = roots.toReversed()
-  for (let node = stack.at(-1); node !== undefined; node = stack.at(-1)) {
-    if (state.get(node) === undefined) {
-      state.set(node, 'open')
-      for (const operand of operandsOf(node).toReversed()) if (state.get(operand) === undefined) stack.push(operand)
-    } else {
-      stack.pop()
-      if (state.get(node) === 'open') order.push(node)
-      state.set(node, 'done')
+  /** by node: whether it is in order already, or waits for its operands */
+  const state = new Map<TensorNode, boolean>()
+  const stack: TensorNode[] = []
+  const push = (nodes: readonly TensorNode[]): void => {
+    for (let i = nodes.length - 1; i >= 0; i--) {
+      const node = nodes[i]
+      if (node !== undefined && !state.has(node)) stack.push(node)
     }
   }
+  push(roots)
+  for (let node = stack.at(-1); node !== undefined; node = stack.at(-1)) {
+    const isDone = state.get(node)
+    if (isDone === undefined) {
+      state.set(node, false)
+      push(operandsOf(node))
+      continue
+    }
+    stack.pop()
+    if (!isDone) order.push(node)
+    state.set(node, true)
+  }
   return order
+}
+
+/** Everything below some roots, operands first. */
+export interface Graph {
+  readonly roots: readonly TensorNode[]
+  readonly nodes: readonly TensorNode[]
+}
+
+export function graphOf(roots: readonly TensorNode[]): Graph {
+  return { roots, nodes: operandsFirst(roots) }
 }
 
 /** The same operation on other operands, which fit as the old ones did. */
@@ -30,22 +49,30 @@ export function withOperands(node: TensorNode, src: readonly TensorNode[]): Tens
 /** Gives, for a node whose operands were replaced already, what takes its place; undefined: it stays. */
 export type Replace = (node: TensorNode, original: TensorNode) => TensorNode | undefined
 
-/** What takes the place of every node below the roots. Shared nodes stay shared. */
-export function replaceNodes(roots: readonly TensorNode[], replace: Replace): (node: TensorNode) => TensorNode {
+/** What takes the place of every node of a graph. Shared nodes stay shared. */
+export function replaceNodes({ nodes }: Graph, replace: Replace): (node: TensorNode) => TensorNode {
+  /** of those that changed */
   const done = new Map<TensorNode, TensorNode>()
   const of = (node: TensorNode): TensorNode => done.get(node) ?? node
-  for (const original of operandsFirst(roots)) {
-    const node = withOperands(original, operandsOf(original).map(of))
-    done.set(original, replace(node, original) ?? node)
+  for (const original of nodes) {
+    const operands = operandsOf(original)
+    const node = operands.some((operand) => done.has(operand)) ? withOperands(original, operands.map(of)) : original
+    const replaced = replace(node, original) ?? node
+    if (replaced !== original) done.set(original, replaced)
   }
   return of
 }
 
 /** How many read each node; the roots are read once more, by whoever asked for them. */
-export function countReaders(roots: readonly TensorNode[]): ReadonlyMap<TensorNode, number> {
+export function countReaders({ nodes, roots }: Graph): ReadonlyMap<TensorNode, number> {
   const readers = new Map<TensorNode, number>()
   const count = (node: TensorNode): void => void readers.set(node, (readers.get(node) ?? 0) + 1)
   roots.forEach(count)
-  for (const node of operandsFirst(roots)) new Set(operandsOf(node)).forEach(count)
+  for (const node of nodes) {
+    const operands = operandsOf(node)
+    operands.forEach((operand, i) => {
+      if (operands.indexOf(operand) === i) count(operand)
+    })
+  }
   return readers
 }

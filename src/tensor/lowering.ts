@@ -5,7 +5,7 @@ import { IngotError, isIngotError } from '../base/error.ts'
 import type { Device, Program } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import { type Work, boundBuffers } from '../kernel/family.ts'
-import { replaceNodes } from './graph.ts'
+import { graphOf, replaceNodes } from './graph.ts'
 import { type OpName, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { hasKernels, inputNames, lower } from './op/index.ts'
 import { checkDoubles } from './operand.ts'
@@ -59,16 +59,18 @@ export interface LowerOptions {
   /** so many of the roots, the first ones, are wanted as they are at the end, whatever is written later */
   readonly reads: number
   /** whether a node's value is wanted afterwards, if it is computed at all */
-  readonly keep?: (node: TensorNode) => boolean
+  readonly keep: (node: TensorNode) => boolean
 }
 
-export async function lowerGraph(
-  device: Device,
-  roots: readonly TensorNode[],
-  { reads, keep = () => false }: LowerOptions,
-): Promise<Lowered> {
-  const graph = numberNodes(roots)
-  for (const node of graph.nodes) checkDoubles(node, device)
+/** Lowers a graph that is planned for itself: nothing of it is remembered but its kernels. */
+export async function lowerOnce(device: Device, roots: readonly TensorNode[], reads: number): Promise<Lowered> {
+  const graph = numbered(device, roots)
+  return fillIn(device, await makeRecipe(device, graph, { reads, keep: () => false }), graph)
+}
+
+/** Lowers a graph that may come again, with other memory: how it is computed is remembered. */
+export async function lowerGraph(device: Device, roots: readonly TensorNode[], { reads, keep }: LowerOptions): Promise<Lowered> {
+  const graph = numbered(device, roots)
   const { recipes } = knownOf(device)
   const key = `${reads} ${signatureOf(graph, keep)}`
   const recipe = recipes.get(key) ?? makeRecipe(device, graph, { reads, keep })
@@ -80,7 +82,13 @@ export async function lowerGraph(
   return fillIn(device, await recipe, graph)
 }
 
-async function makeRecipe(device: Device, graph: Numbered, options: Required<LowerOptions>): Promise<Recipe> {
+function numbered(device: Device, roots: readonly TensorNode[]): Numbered {
+  const graph = numberNodes(roots)
+  for (const node of graph.nodes) checkDoubles(node, device)
+  return graph
+}
+
+async function makeRecipe(device: Device, graph: Numbered, options: LowerOptions): Promise<Recipe> {
   const { replaced } = knownOf(device)
   for (;;) {
     try {
@@ -105,15 +113,10 @@ class OperationFailure extends Error {
 
 /** Every operation named in `ops` as its definition. */
 export function expand(roots: readonly TensorNode[], ops: ReadonlySet<OpName>): (node: TensorNode) => TensorNode {
-  return replaceNodes(roots, (node) => (ops.has(node.op) ? definitionOf(node) : undefined))
+  return replaceNodes(graphOf(roots), (node) => (ops.has(node.op) ? definitionOf(node) : undefined))
 }
 
-async function tryRecipe(
-  device: Device,
-  graph: Numbered,
-  { reads, keep }: Required<LowerOptions>,
-  ops: ReadonlySet<OpName>,
-): Promise<Recipe> {
+async function tryRecipe(device: Device, graph: Numbered, { reads, keep }: LowerOptions, ops: ReadonlySet<OpName>): Promise<Recipe> {
   const roots = ops.size === 0 ? graph.roots : graph.roots.map(expand(graph.roots, ops))
   const order = orderNodes(rewriteGraph(roots, device.caps), reads)
   const { steps, allocate } = schedule(order)

@@ -1,7 +1,7 @@
 // The order in which the nodes of a graph are computed, where some change memory in place: whatever reads an old value comes before what
 // overwrites it. Where that is impossible, because a reader needs the new value as well, the reader gets a copy of the old one.
 
-import { operandsFirst, replaceNodes, withOperands } from './graph.ts'
+import { type Graph, graphOf, replaceNodes, withOperands } from './graph.ts'
 import { type TensorNode, operandsOf } from './node.ts'
 import { hasKernels, inPlaceOperand } from './op/index.ts'
 import { fail, show } from './operand.ts'
@@ -34,13 +34,13 @@ export interface Order {
   readonly nodes: readonly TensorNode[]
 }
 
-/** Orders everything below the roots. The first `reads` of them are wanted as they are, whatever is written later. */
-export function orderNodes(roots: readonly TensorNode[], reads: number): Order {
-  let graph = copyReads(roots, reads)
+/** Orders a graph. The first `reads` of its roots are wanted as they are, whatever is written later. */
+export function orderNodes(given: Graph, reads: number): Order {
+  let graph = copyReads(given, reads)
   for (;;) {
     const result = sort(graph)
-    if (!('reader' in result)) return { roots: graph, nodes: result }
-    graph = graph.map(copyFor(graph, result))
+    if (!('reader' in result)) return { roots: graph.roots, nodes: result }
+    graph = graphOf(graph.roots.map(copyFor(graph, result)))
   }
 }
 
@@ -51,8 +51,8 @@ interface Conflict {
 }
 
 /** Gives the reader a copy, which is made before. */
-function copyFor(roots: readonly TensorNode[], { reader, value }: Conflict): (node: TensorNode) => TensorNode {
-  return replaceNodes(roots, (node, original) => {
+function copyFor(graph: Graph, { reader, value }: Conflict): (node: TensorNode) => TensorNode {
+  return replaceNodes(graph, (node, original) => {
     if (original !== reader) return undefined
     const operands = operandsOf(original)
     const isOld = (i: number): boolean => operands[i] !== undefined && valueOf(operands[i]) === value
@@ -68,14 +68,14 @@ function copyOf(node: TensorNode): TensorNode {
 }
 
 /** What is read at the end, and overwritten before, is read from a copy. */
-function copyReads(roots: readonly TensorNode[], reads: number): readonly TensorNode[] {
-  const gone = new Set(
-    operandsFirst(roots).flatMap((node) => {
-      const target = overwritten(node)
-      return target === undefined ? [] : [valueOf(target)]
-    }),
-  )
-  return roots.map((root, i) => (i < reads && gone.has(valueOf(root)) ? copyOf(root) : root))
+function copyReads(graph: Graph, reads: number): Graph {
+  const gone = new Set<Value>()
+  for (const node of graph.nodes) {
+    const target = overwritten(node)
+    if (target !== undefined) gone.add(valueOf(target))
+  }
+  const isGone = (root: TensorNode, i: number): boolean => i < reads && gone.has(valueOf(root))
+  return graph.roots.some(isGone) ? graphOf(graph.roots.map((root, i) => (isGone(root, i) ? copyOf(root) : root))) : graph
 }
 
 /** `from` waits for another node: because it reads it, or, with a `value`, because it overwrites what that one reads. */
@@ -84,9 +84,9 @@ interface Wait {
   readonly value?: Value
 }
 
-function sort(roots: readonly TensorNode[]): TensorNode[] | Conflict {
-  const readers = findReaders(roots)
-  const depths = depthsOf(roots)
+function sort({ roots, nodes }: Graph): TensorNode[] | Conflict {
+  const readers = findReaders(nodes)
+  const depths = depthsOf(nodes)
   const order: TensorNode[] = []
   const state = new Map<TensorNode, 'open' | 'done'>()
   /** who waits for an open node: the path to it */
@@ -115,10 +115,10 @@ function sort(roots: readonly TensorNode[]): TensorNode[] | Conflict {
   return order
 }
 
-/** How many nodes lie below each, one after the other. */
-function depthsOf(roots: readonly TensorNode[]): ReadonlyMap<TensorNode, number> {
+/** How many nodes lie below each, one after the other; they come operands first. */
+function depthsOf(nodes: readonly TensorNode[]): ReadonlyMap<TensorNode, number> {
   const depths = new Map<TensorNode, number>()
-  for (const node of operandsFirst(roots))
+  for (const node of nodes)
     depths.set(
       node,
       operandsOf(node).reduce((most, operand) => Math.max(most, 1 + (depths.get(operand) ?? 0)), 0),
@@ -135,17 +135,21 @@ function readersOf(
 }
 
 /** Who reads each value. Refuses a graph in which two change the same one. */
-function findReaders(roots: readonly TensorNode[]): ReadonlyMap<Value, readonly TensorNode[]> {
+function findReaders(nodes: readonly TensorNode[]): ReadonlyMap<Value, readonly TensorNode[]> {
   const readers = new Map<Value, TensorNode[]>()
   const changed = new Set<Value>()
-  for (const node of operandsFirst(roots)) {
+  for (const node of nodes) {
     const target = overwritten(node)
     if (target !== undefined) {
       if (changed.has(valueOf(target))) fail('plan', 'the same memory is changed twice', show(target), 'one change after the other')
       changed.add(valueOf(target))
     }
     if (isAlias(node)) continue
-    for (const value of new Set(operandsOf(node).map(valueOf))) readers.set(value, [...(readers.get(value) ?? []), node])
+    for (const value of new Set(operandsOf(node).map(valueOf))) {
+      const known = readers.get(value)
+      if (known === undefined) readers.set(value, [node])
+      else known.push(node)
+    }
   }
   return readers
 }

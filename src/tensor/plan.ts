@@ -5,7 +5,7 @@ import { checkArgument, hasMethods, isObject } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
 import { uploadLeaves } from './evaluate.ts'
-import { lowerGraph } from './lowering.ts'
+import { lowerOnce } from './lowering.ts'
 import { makeNode } from './make-node.ts'
 import type { Storage } from './storage.ts'
 import { Tensor, checkTensors, commonDevice } from './tensor.ts'
@@ -43,7 +43,7 @@ export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkTensors('buildPlan', effects)
   const roots = [...reads, ...effects].map(({ node }) => node)
   const leaves = uploadLeaves(device, roots)
-  const { commands, slots, slotBytes, rangeOf } = await lowerGraph(device, roots, { reads: reads.length })
+  const { commands, slots, slotBytes, rangeOf } = await lowerOnce(device, roots, reads.length)
   try {
     const back = reads.map((_, root): Command => {
       const { bytes, ...from } = rangeOf(root)

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { operandsOf } from '../../src/tensor/node.ts'
+import { graphOf } from '../../src/tensor/graph.ts'
 import { orderNodes } from '../../src/tensor/order.ts'
 import { type Plan, assignment, buildPlan } from '../../src/tensor/plan.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
@@ -119,7 +120,7 @@ test('the order puts every reader of a leaf before what overwrites it', () => {
   const device = openReference()
   const w = variable(device, [1, 2])
   const readers = Array.from({ length: 5 }, (_, i) => w.mul(i))
-  const { nodes } = orderNodes([assignment(w, w.add(1)).node, ...readers.map(({ node }) => node)], 0)
+  const { nodes } = orderNodes(graphOf([assignment(w, w.add(1)).node, ...readers.map(({ node }) => node)]), 0)
   const written = nodes.findIndex(({ op }) => op === 'assign')
   const reading = nodes.flatMap((node, at) => (node.op !== 'assign' && operandsOf(node).includes(w.node) ? [at] : []))
   expect(reading).toHaveLength(6)

@@ -4,7 +4,6 @@ import { expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { repack } from '../../src/kernel/linear/repack.ts'
-import { operandsFirst } from '../../src/tensor/graph.ts'
 import type { NodeOf, OpName, TensorNode } from '../../src/tensor/node.ts'
 import { buildPlan } from '../../src/tensor/plan.ts'
 import { rewriteGraph } from '../../src/tensor/rewrite/index.ts'
@@ -38,7 +37,7 @@ async function read(device: Device, ...tensors: Tensor[]): Promise<Float32Array>
 
 /** Operations of the rewritten graph, each node once. */
 function operations(root: Tensor): TensorNode[] {
-  return operandsFirst(rewriteGraph([root.node], openCpuLike().caps)).filter(({ op }) => op !== 'leaf')
+  return rewriteGraph([root.node], openCpuLike().caps).nodes.filter(({ op }) => op !== 'leaf')
 }
 
 function find<O extends OpName>(nodes: readonly TensorNode[], op: O): NodeOf<O> {

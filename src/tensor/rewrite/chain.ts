@@ -13,10 +13,11 @@ const MOST_OPERATIONS = 100
 export const elementwiseChains: Rewrite = {
   name: 'elementwise chains',
   about: 'maps of maps become one map',
+  concerns: ({ op }) => op === 'map',
   begin: () => ({ rule: (node, only) => (node.op === 'map' ? fused(node, only) : undefined) }),
 }
 
-function fused(node: NodeOf<'map'>, only: Only): TensorNode {
+function fused(node: NodeOf<'map'>, only: Only): TensorNode | undefined {
   const { src, attrs } = node
   const operands: TensorNode[] = []
   const position = (operand: TensorNode): MapExpr => {
@@ -36,6 +37,8 @@ function fused(node: NodeOf<'map'>, only: Only): TensorNode {
     operations += inside
     return asStored(withInputs(inner.attrs.expr, inner.src.map(position)), inner.attrs.type)
   })
+  const isSame = operands.length === src.length && inputs.every((input, i) => 'input' in input && input.input === i)
+  if (isSame && operands.every((operand, i) => operand === src[i])) return undefined
   return { ...node, src: operands, attrs: { ...attrs, expr: withInputs(attrs.expr, inputs) } }
 }
 

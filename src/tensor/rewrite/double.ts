@@ -11,9 +11,9 @@ export const doubleDefinitions: Rewrite = {
   name: '64-bit floats',
   about: 'operations without kernels for them are computed as their definitions',
   again: true,
+  concerns: (node) => operandsOf(node).some(({ dtype }) => dtype === 'f64'),
   begin: ({ lanes }) => ({
     rule: (node) => {
-      if (!operandsOf(node).some(({ dtype }) => dtype === 'f64')) return undefined
       // The kernels of devices with lanes compare keys of 32 bits.
       if (node.op === 'reduce' && isPick(node) && lanes > 1) return inPlaceOf(node, placeOfBest(node).node)
       if (HAVE_KERNELS.has(node.op)) return undefined

@@ -1,6 +1,7 @@
 // The rewrites of a graph, in the order that a plan applies them.
 
 import type { Caps } from '../../base/caps.ts'
+import { type Graph, graphOf } from '../graph.ts'
 import type { TensorNode } from '../node.ts'
 import { elementwiseChains } from './chain.ts'
 import { doubleDefinitions } from './double.ts'
@@ -26,6 +27,6 @@ export const REWRITES: readonly Rewrite[] = [
 ]
 
 /** The roots as a device with these caps computes them best. */
-export function rewriteGraph(roots: readonly TensorNode[], caps: Caps, rewrites: readonly Rewrite[] = REWRITES): TensorNode[] {
-  return rewrites.reduce<TensorNode[]>((graph, rewrite) => applyRewrite(graph, rewrite, caps), [...roots])
+export function rewriteGraph(roots: readonly TensorNode[], caps: Caps, rewrites: readonly Rewrite[] = REWRITES): Graph {
+  return rewrites.reduce((graph, rewrite) => applyRewrite(graph, rewrite, caps), graphOf(roots))
 }

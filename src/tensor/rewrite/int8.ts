@@ -8,6 +8,7 @@ import type { Rewrite } from './rewrite.ts'
 export const int8Sources: Rewrite = {
   name: 'int8 activations',
   about: 'what is only quantised is computed there',
+  concerns: ({ op }) => op === 'quantize8',
   begin: () => ({
     rule: (node, only) => {
       const [x] = [node.op === 'quantize8' ? only(0) : undefined]

@@ -11,6 +11,7 @@ import type { Rewrite, Rule } from './rewrite.ts'
 export const packedWeights: Rewrite = {
   name: 'packed weights',
   about: 'products with packed weights take int8 activations',
+  concerns: ({ op }) => op === 'linear',
   begin: () => {
     const quantized = new Map<TensorNode, Map<Scaled, TensorNode>>()
     const quantize = (x: TensorNode, scaled: Scaled): TensorNode => {

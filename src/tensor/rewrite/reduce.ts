@@ -7,6 +7,7 @@ import type { Rewrite } from './rewrite.ts'
 export const reducedChains: Rewrite = {
   name: 'reduced chains',
   about: 'a map that is only reduced is computed by the reduction',
+  concerns: ({ op }) => op === 'reduce',
   begin: () => ({
     rule: (node, only) => {
       const x = node.op === 'reduce' && node.attrs.source === undefined ? only(0) : undefined

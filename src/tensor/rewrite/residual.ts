@@ -7,6 +7,7 @@ import type { Only, Rewrite } from './rewrite.ts'
 export const residualSums: Rewrite = {
   name: 'residual sums',
   about: 'a product with packed weights that is only added to something adds it itself',
+  concerns: ({ op }) => op === 'map',
   begin: () => ({
     rule: (node, only) => (node.op === 'map' && isSum(node) ? (joined(node, only, 1) ?? joined(node, only, 0)) : undefined),
   }),

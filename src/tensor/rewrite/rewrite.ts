@@ -2,7 +2,7 @@
 // lists them in order. A rule sees a node whose operands are rewritten already.
 
 import type { Caps } from '../../base/caps.ts'
-import { countReaders, replaceNodes } from '../graph.ts'
+import { type Graph, countReaders, graphOf, replaceNodes } from '../graph.ts'
 import { type TensorNode, operandsOf } from '../node.ts'
 
 /** The operand of that number, if nobody else reads it. */
@@ -14,6 +14,8 @@ export type Rule = (node: TensorNode, only: Only) => TensorNode | undefined
 export interface Rewrite {
   readonly name: string
   readonly about: string
+  /** Whether the rule may be for a node; a graph without such nodes is left as it is. */
+  concerns(node: TensorNode): boolean
   /** applied until nothing changes: it makes what it rewrites itself */
   readonly again?: true
   /** Begins a graph; what it gives may remember what it made. */
@@ -25,11 +27,14 @@ export interface Pass {
   finish?(root: TensorNode): TensorNode
 }
 
-/** Applies one rewrite to everything below the roots; gives what the roots became. */
-export function applyRewrite(roots: readonly TensorNode[], rewrite: Rewrite, caps: Caps): TensorNode[] {
-  const readers = countReaders(roots)
+/** Applies one rewrite to a graph. */
+export function applyRewrite(graph: Graph, rewrite: Rewrite, caps: Caps): Graph {
+  const { roots, nodes } = graph
+  if (!nodes.some((node) => rewrite.concerns(node))) return graph
+  const readers = countReaders(graph)
   const { rule, finish = (root) => root } = rewrite.begin(caps)
-  const of = replaceNodes(roots, (node, original) => {
+  const of = replaceNodes(graph, (node, original) => {
+    if (!rewrite.concerns(node)) return undefined
     const originals = operandsOf(original)
     const only: Only = (i) => {
       const operand = originals[i]
@@ -38,6 +43,7 @@ export function applyRewrite(roots: readonly TensorNode[], rewrite: Rewrite, cap
     return rule(node, only)
   })
   const result = roots.map((root) => finish(of(root)))
-  const isDone = rewrite.again !== true || result.every((root, i) => root === roots[i])
-  return isDone ? result : applyRewrite(result, rewrite, caps)
+  if (result.every((root, i) => root === roots[i])) return graph
+  const rewritten = graphOf(result)
+  return rewrite.again === true ? applyRewrite(rewritten, rewrite, caps) : rewritten
 }

@@ -11,6 +11,7 @@ import type { Rewrite } from './rewrite.ts'
 export const views: Rewrite = {
   name: 'views',
   about: 'maps and reductions read permuted, expanded, sliced and counted tensors in place; others get them copied',
+  concerns: () => true,
   begin: () => {
     const looks = new Looks()
     return {

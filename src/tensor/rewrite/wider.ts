@@ -12,7 +12,8 @@ const WEIGHT = 1
 export const widerFloats: Rewrite = {
   name: 'wider floats',
   about: 'operations without kernels for halves are computed in f32',
-  begin: () => ({ rule: (node) => ((node.op === 'linear' || node.op === 'rope') && isHalf(node) ? widened(node) : undefined) }),
+  concerns: (node) => (node.op === 'linear' || node.op === 'rope') && isHalf(node),
+  begin: () => ({ rule: widened }),
 }
 
 function widened(node: TensorNode): TensorNode {
