@@ -34,4 +34,6 @@ export interface Caps {
   readonly grid: number
   /** offsets of bindings are multiples of this */
   readonly alignment: number
+  /** recordings may leave blanks for memory that every submission names, at no cost; elsewhere they are refused */
+  readonly blanks?: true
 }

@@ -31,13 +31,19 @@ export interface Range {
   readonly bytes?: number
 }
 
+/** Memory that a recording is told with every submission: range number `blank` of those given then, of which it sees so many bytes. */
+export interface Blank {
+  readonly blank: number
+  readonly bytes: number
+}
+
 /** Runs a program over a grid of workgroups. In one dispatch, a range that is written to overlaps no other. */
-export interface Dispatch {
+export interface Dispatch<R = Range> {
   readonly kind: 'dispatch'
   /** compiled by the device that runs it */
   readonly program: Program
   /** one per buffer parameter of the kernel, in order */
-  readonly buffers: readonly Range[]
+  readonly buffers: readonly R[]
   /** from packUniforms(kernel, values); empty if the kernel has none */
   readonly uniforms: Uint8Array
   /** workgroups per axis; an axis of 0 makes it do nothing */
@@ -45,35 +51,38 @@ export interface Dispatch {
 }
 
 /** Copies bytes on the device. Offsets and size are multiples of 4; the two ranges do not overlap. */
-export interface Copy {
+export interface Copy<R = Range> {
   readonly kind: 'copy'
-  readonly from: Range
-  readonly to: Range
+  readonly from: R
+  readonly to: R
   readonly bytes: number
 }
 
 /** Sets every byte of a range to `value`, 0 to 255. Offset and size are multiples of 4. */
-export interface Fill {
+export interface Fill<R = Range> {
   readonly kind: 'fill'
-  readonly to: Range
+  readonly to: R
   readonly bytes: number
   readonly value: number
 }
 
 /** Brings bytes back; submit resolves with them. Offset and size are multiples of 4. */
-export interface ReadBack {
+export interface ReadBack<R = Range> {
   readonly kind: 'read'
-  readonly from: Range
+  readonly from: R
   readonly bytes: number
 }
 
 /** What a device does, one after the other, in a submission. */
-export type Command = Dispatch | Copy | Fill | ReadBack
+export type Command<R = Range> = Dispatch<R> | Copy<R> | Fill<R> | ReadBack<R>
+
+/** A command of a recording, which may have blanks where `caps.blanks` says so. */
+export type OpenCommand = Command<Range | Blank>
 
 /** Commands that were checked and prepared once, for many submissions. Dispose of it before or after its buffers are freed. */
 export interface Recording extends Disposable {
   /** a copy: what is recorded does not change with the caller's arrays */
-  readonly commands: readonly Command[]
+  readonly commands: readonly OpenCommand[]
 }
 
 /** Bytes that live elsewhere, usually a tensor's range of a file; devices that can will map it instead of copying. */
@@ -139,9 +148,12 @@ export interface Device extends AsyncDisposable {
   /** The program of a kernel; the same content is compiled once. Rejects with `compile-failed`, or `too-large` past a limit. */
   compile(kernel: Kernel): Promise<Program>
   /** Checks commands and prepares them to be submitted many times. */
-  record(commands: readonly Command[]): Recording
-  /** Runs the commands in order; resolves, when they are done, with the bytes of each `read` among them. */
-  submit(work: readonly Command[] | Recording): Promise<Uint8Array[]>
+  record(commands: readonly OpenCommand[]): Recording
+  /**
+   * Runs the commands in order; resolves, when they are done, with the bytes of each `read` among them. `ranges` fill the blanks of a
+   * recording; one that is written to overlaps nothing else that it sees.
+   */
+  submit(work: readonly Command[] | Recording, ranges?: readonly Range[]): Promise<Uint8Array[]>
   /** Resolves when all submitted work is done. */
   sync(): Promise<void>
   /** Waits for what is under way and gives everything back. Every call resolves when that is done, also a second one. */

@@ -4,7 +4,7 @@
 // What f reads beside its arguments is read where it lies: a tensor that it assigns to, a weight or a counter, is changed in place by every
 // call. What f computes without tensors happens while it is traced, and never again; random numbers without a seed are drawn by every call.
 
-import { type Command, type Device } from '../device/device.ts'
+import type { BufferHandle, Command, Device, Range } from '../device/device.ts'
 import { resolveDevice } from './default-device.ts'
 import { realizeNode } from './evaluate.ts'
 import { operandsFirst } from './graph.ts'
@@ -13,6 +13,7 @@ import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { fail } from './operand.ts'
 import { type Plan, buildPlan } from './plan.ts'
 import { nextKey } from './random.ts'
+import type { OpenStorages } from './recipe.ts'
 import { Storage } from './storage.ts'
 import { Tensor, commonDevice } from './tensor.ts'
 import { traced } from './trace.ts'
@@ -33,6 +34,10 @@ interface Entry {
   readonly device: Device
   readonly plan: Plan
   readonly inputs: readonly Leaf[]
+  /** memory that each run names: of arguments, which are read where they lie, and of results, which are computed where they stay */
+  readonly open: OpenStorages
+  /** memory that each run changes */
+  readonly changed: ReadonlySet<BufferHandle>
   /** keys of random numbers */
   readonly keys: readonly Leaf[]
   /** what the function gave, but for its tensors, and where each of those is after a run */
@@ -93,8 +98,12 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   const device = await resolveDevice(commonDevice('compile', [...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
   await realizeOlder([...values, ...assigned.flatMap(({ old, value }) => [old, value])], before, device)
   const { keys } = done
-  for (const leaf of [...inputs, ...keys]) giveMemory(leaf, device)
-  const outputs = values.map((node) => (bytesOf(node) <= SMALL ? { node } : { node, leaf: giveMemory(leafLike(node), device) }))
+  const outputs = values.map((node) => (bytesOf(node) <= SMALL ? { node } : { node, leaf: leafLike(node) }))
+  // An argument that the function assigns to has memory of its own here: that of the caller does not change.
+  const named = [...inputs.filter((leaf) => !assigned.some(({ old }) => old === leaf)), ...outputs.flatMap(({ leaf }) => leaf ?? [])]
+  const open = new Map(device.caps.blanks === true ? named.map((leaf, blank) => [leaf.attrs.storage, blank]) : [])
+  for (const leaf of [...inputs, ...keys, ...outputs.flatMap((output) => output.leaf ?? [])])
+    if (!open.has(leaf.attrs.storage)) giveMemory(leaf, device)
   const effects = [
     ...outputs.flatMap(({ node, leaf }) => (leaf ? [makeNode('assign', [leaf, node], {})] : [])),
     ...assigned.map(({ old, value }) => makeNode('assign', [old, value], {})),
@@ -106,9 +115,11 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   const plan = await buildPlan(device, {
     reads: outputs.filter(({ leaf }) => !leaf).map(({ node }) => new Tensor(node)),
     effects: effects.map((node) => new Tensor(node)),
+    open,
   })
+  const changed = new Set(assigned.flatMap(({ old }) => (old.op === 'leaf' ? [old.attrs.storage.at('plain').buffer] : [])))
   const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
-  return { device, plan, inputs, keys, result, outputs, captured: holders }
+  return { device, plan, inputs, open, changed, keys, result, outputs, captured: holders }
 }
 
 /** What was written down before the function ran is computed once, not in every run. */
@@ -140,54 +151,107 @@ function sizeOf(leaf: Leaf): number {
   return Math.max(4, Math.ceil(bytesOf(leaf) / 4) * 4)
 }
 
-async function run({ device, plan, inputs, keys, result, outputs, captured }: Entry, args: readonly Tensor[]): Promise<unknown> {
-  const moves: Command[] = []
-  for (const [i, leaf] of inputs.entries()) await bring(device, args[i], leaf, moves)
-  for (const { leaf, tensor } of captured) await follow(device, tensor?.deref(), leaf, moves)
-  for (const leaf of keys) device.write(leaf.attrs.storage.at('plain').buffer, 0, new Uint8Array(Uint32Array.from(nextKey()).buffer))
-  // Nothing may come between these: each sees what the one before it did.
-  const brought = moves.length === 0 ? undefined : device.submit(moves)
-  brought?.catch(() => {}) // the run says the same
-  const running = plan.run()
-  const kept = outputs.map(({ leaf }) => (leaf ? { from: leaf, buffer: device.alloc(sizeOf(leaf)) } : undefined))
-  const copies = kept.flatMap((each): Command[] => {
-    if (!each) return []
-    return [{ kind: 'copy', from: each.from.attrs.storage.at('plain'), to: { buffer: each.buffer }, bytes: sizeOf(each.from) }]
-  })
-  const copied = copies.length === 0 ? undefined : device.submit(copies)
-  copied?.catch(() => {})
-  const small = await running
-  await copied
-  let next = 0
-  const tensors = outputs.map(({ node: { shape, dtype } }, i) => {
-    const own = kept[i]
-    const storage = own
-      ? Storage.owning(device, own.buffer, sizeOf(own.from))
-      : Storage.onHost((small[next++] ?? new Uint8Array(0)).slice())
+async function run(entry: Entry, args: readonly Tensor[]): Promise<unknown> {
+  const results: BufferHandle[] = []
+  let small: Uint8Array[]
+  try {
+    small = await submit(entry, args, results)
+  } catch (error) {
+    for (const buffer of results) entry.device.free(buffer)
+    throw error
+  }
+  const { device, result, outputs } = entry
+  const tensors = outputs.map(({ node: { shape, dtype }, leaf }) => {
+    const buffer = leaf && results.shift()
+    const storage =
+      leaf && buffer !== undefined
+        ? Storage.owning(device, buffer, sizeOf(leaf))
+        : Storage.onHost((small.shift() ?? new Uint8Array(0)).slice())
     return Tensor.onto(storage, shape, dtype, device)
   })
   let at = 0
   return mapTree(result, () => tensors[at++])
 }
 
-/** Puts the value of an argument into the memory that the plan reads. */
-async function bring(device: Device, arg: Tensor | undefined, leaf: Leaf, moves: Command[]): Promise<void> {
+/** Runs the plan; adds buffers with the large results to `results`, and gives the bytes of the small ones. */
+async function submit(entry: Entry, args: readonly Tensor[], results: BufferHandle[]): Promise<Uint8Array[]> {
+  const { device, plan, inputs, open, keys, outputs, captured } = entry
+  const moves: Command[] = []
+  const copies: Command[] = []
+  const ranges: Range[] = []
+  /** buffers that serve for this run only */
+  const spare: BufferHandle[] = []
+  for (const [i, leaf] of inputs.entries()) {
+    const arg = checked(device, args[i])
+    if (arg.node.op !== 'leaf') await arg.realize()
+    const blank = open.get(leaf.attrs.storage)
+    if (blank === undefined) bring(device, arg, leaf, moves)
+    else ranges[blank] = lend(entry, arg, moves, spare)
+  }
+  for (const { leaf, tensor } of captured) await follow(device, tensor?.deref(), leaf, moves)
+  for (const leaf of keys) device.write(leaf.attrs.storage.at('plain').buffer, 0, new Uint8Array(Uint32Array.from(nextKey()).buffer))
+  for (const { leaf } of outputs) {
+    if (leaf === undefined) continue
+    const to = { buffer: device.alloc(sizeOf(leaf)) }
+    results.push(to.buffer)
+    const blank = open.get(leaf.attrs.storage)
+    if (blank === undefined) copies.push({ kind: 'copy', from: leaf.attrs.storage.at('plain'), to, bytes: sizeOf(leaf) })
+    else ranges[blank] = to
+  }
+  try {
+    // Nothing may come between these: each sees what the one before it did.
+    const brought = moves.length === 0 ? undefined : device.submit(moves)
+    brought?.catch(() => {}) // the run says the same
+    const running = plan.run(ranges)
+    const copied = copies.length === 0 ? undefined : device.submit(copies)
+    copied?.catch(() => {})
+    const small = await running
+    await copied
+    return small
+  } finally {
+    for (const buffer of spare) device.free(buffer)
+  }
+}
+
+function checked(device: Device, arg: Tensor | undefined): Tensor {
   if (arg === undefined) return fail('compile', 'an argument is missing', 'nothing', 'a tensor')
   if (typeof arg.device === 'object' && arg.device !== device)
     return fail('compile', 'an argument lies on another device', arg.device.name, device.name)
-  await arg.realize()
-  const { node } = arg
-  if (node.op !== 'leaf') return fail('compile', 'an argument has no memory', node.op)
-  const { host } = node.attrs.storage
+  return arg
+}
+
+/** The memory of an argument; a copy of it where it is on the host, or where the plan changes that memory. */
+function lend({ device, changed }: Entry, arg: Tensor, moves: Command[], spare: BufferHandle[]): Range {
+  const leaf = leafOf(arg)
+  const { storage } = leaf.attrs
+  const { host } = storage
+  const from = host === undefined ? storage.at('plain', device) : undefined
+  if (from !== undefined && !changed.has(from.buffer)) return from
+  const to = { buffer: device.alloc(sizeOf(leaf)) }
+  spare.push(to.buffer)
+  if (from !== undefined) moves.push({ kind: 'copy', from, to, bytes: sizeOf(leaf) })
+  else if (host !== undefined) device.write(to.buffer, 0, padded(host, sizeOf(leaf)))
+  return to
+}
+
+/** Puts the value of an argument into the memory that the plan reads. */
+function bring(device: Device, arg: Tensor, leaf: Leaf, moves: Command[]): void {
+  const { storage } = leafOf(arg).attrs
+  const { host } = storage
   const to = leaf.attrs.storage.at('plain')
-  if (host === undefined) moves.push({ kind: 'copy', from: node.attrs.storage.at('plain', device), to, bytes: sizeOf(leaf) })
+  if (host === undefined) moves.push({ kind: 'copy', from: storage.at('plain', device), to, bytes: sizeOf(leaf) })
   else device.write(to.buffer, to.offset, padded(host, sizeOf(leaf)))
+}
+
+function leafOf({ node }: Tensor): Leaf {
+  return node.op === 'leaf' ? node : fail('compile', 'an argument has no memory', node.op)
 }
 
 /** A tensor that was assigned to since the last call is brought back to where the plan reads it. */
 async function follow(device: Device, tensor: Tensor | undefined, leaf: Leaf, moves: Command[]): Promise<void> {
   if (tensor === undefined || !tensor.isWanted || tensor.node === leaf) return
-  await bring(device, tensor, leaf, moves)
+  if (checked(device, tensor).node.op !== 'leaf') await tensor.realize()
+  bring(device, tensor, leaf, moves)
   tensor.rebind(leaf)
 }
 
@@ -204,8 +268,8 @@ async function releaseAll(entries: Map<string, Promise<Entry>>): Promise<void> {
   for (const entry of await Promise.all(all)) release(entry)
 }
 
-function release({ device, plan, inputs, keys, outputs }: Entry): void {
+function release({ device, plan, inputs, open, keys, outputs }: Entry): void {
   plan[Symbol.dispose]()
   for (const leaf of [...inputs, ...keys, ...outputs.flatMap((output) => output.leaf ?? [])])
-    device.free(leaf.attrs.storage.at('plain').buffer)
+    if (!open.has(leaf.attrs.storage)) device.free(leaf.attrs.storage.at('plain').buffer)
 }

@@ -2,7 +2,7 @@
 // that somebody still holds stay on the device, so that nothing is computed twice. Evaluations on a device take turns, but the next one is
 // prepared while the last one runs.
 
-import type { BufferHandle, Command, Device } from '../device/device.ts'
+import type { BufferHandle, Device } from '../device/device.ts'
 import { type DeviceChoice, resolveDevice } from './default-device.ts'
 import { operandsFirst } from './graph.ts'
 import { lowerGraph } from './lowering.ts'
@@ -63,16 +63,11 @@ async function evaluate(device: Device, group: readonly Wish[]): Promise<void> {
   await relieve(device)
   const roots = group.map(({ node }) => node)
   uploadLeaves(device, roots)
-  const lowered = await lowerGraph(device, roots, { reads: roots.length, keep: isHeld })
-  const reads = group.flatMap(({ read }, root): Command[] => {
-    if (!read) return []
-    const { bytes, ...from } = lowered.rangeOf(root)
-    return [{ kind: 'read', from, bytes }]
-  })
-  const commands = [...lowered.commands, ...reads]
+  const back = group.flatMap(({ read }, root) => (read ? [root] : []))
+  const lowered = await lowerGraph(device, roots, { reads: roots.length, back, keep: isHeld })
   let done: Promise<Uint8Array[]>
   try {
-    done = commands.length === 0 ? Promise.resolve([]) : device.submit(commands)
+    done = lowered.count === 0 ? Promise.resolve([]) : device.submit(lowered.work, lowered.ranges)
   } catch (error) {
     for (const buffer of new Set(lowered.values.flatMap(({ from }) => ('buffer' in from ? [from.buffer] : [])))) device.free(buffer)
     throw error
@@ -113,7 +108,7 @@ interface Settled {
 }
 
 /** Tells everybody who holds a value where it will be. */
-function settle(device: Device, { values }: Lowered): Settled {
+function settle(device: Device, { values }: Lowered<unknown>): Settled {
   const made = new Map<BufferHandle, Storage>()
   const undo: (() => void)[] = []
   for (const { node, from } of values) {

@@ -2,7 +2,7 @@
 // for many runs (plan.ts) or submitted once (evaluate.ts), is up to the caller.
 
 import { IngotError, isIngotError } from '../base/error.ts'
-import type { Device, Program } from '../device/device.ts'
+import type { Command, Device, OpenCommand, Program, Recording } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import { type Work, boundBuffers } from '../kernel/family.ts'
 import { graphOf, replaceNodes } from './graph.ts'
@@ -17,7 +17,11 @@ import {
   type Lowered,
   type Numbered,
   type Recipe,
+  type OpenStorages,
   fillIn,
+  fillOpen,
+  fillRecording,
+  isPlain,
   numberNodes,
   signatureOf,
   textOf,
@@ -36,7 +40,7 @@ interface Known {
   /** prepared work by operation, shapes and formats: layers of a model share it */
   readonly work: Map<string, Promise<Prepared>>
   /** by signature; the first is the one longest unused */
-  readonly recipes: Map<string, Promise<Recipe>>
+  readonly recipes: Map<string, Recipe>
   /** fused operations that it could not compile: their definitions run instead */
   readonly replaced: Set<OpName>
 }
@@ -58,28 +62,46 @@ export function replacedOperations(device: Device): readonly string[] {
 export interface LowerOptions {
   /** so many of the roots, the first ones, are wanted as they are at the end, whatever is written later */
   readonly reads: number
+  /** of those roots: whose bytes come back to the caller, in this order */
+  readonly back: readonly number[]
   /** whether a node's value is wanted afterwards, if it is computed at all */
   readonly keep: (node: TensorNode) => boolean
 }
 
 /** Lowers a graph that is planned for itself: nothing of it is remembered but its kernels. */
-export async function lowerOnce(device: Device, roots: readonly TensorNode[], reads: number): Promise<Lowered> {
+export async function lowerOnce(
+  device: Device,
+  roots: readonly TensorNode[],
+  reads: number,
+  open: OpenStorages,
+): Promise<Lowered<readonly OpenCommand[]>> {
   const graph = numbered(device, roots)
-  return fillIn(device, await makeRecipe(device, graph, { reads, keep: () => false }), graph)
+  const back = Array.from({ length: reads }, (_, root) => root)
+  return fillOpen(device, await makeRecipe(device, graph, { reads, back, keep: () => false }), graph, open)
 }
 
 /** Lowers a graph that may come again, with other memory: how it is computed is remembered. */
-export async function lowerGraph(device: Device, roots: readonly TensorNode[], { reads, keep }: LowerOptions): Promise<Lowered> {
+export async function lowerGraph(
+  device: Device,
+  roots: readonly TensorNode[],
+  options: LowerOptions,
+): Promise<Lowered<readonly Command[] | Recording>> {
   const graph = numbered(device, roots)
   const { recipes } = knownOf(device)
-  const key = `${reads} ${signatureOf(graph, keep)}`
-  const recipe = recipes.get(key) ?? makeRecipe(device, graph, { reads, keep })
-  recipes.delete(key) // to the end
+  const { reads, back, keep } = options
+  const key = `${reads} ${back.join()} ${signatureOf(graph, keep)}`
+  const known = recipes.get(key)
+  const recipe = known ?? (await makeRecipe(device, graph, options))
+  if (known !== undefined) recipes.delete(key) // to the end
   recipes.set(key, recipe)
-  recipe.catch(() => recipes.delete(key)) // may be tried again
-  const [oldest] = recipes.keys()
-  if (recipes.size > RECIPES_KEPT && oldest !== undefined) recipes.delete(oldest)
-  return fillIn(device, await recipe, graph)
+  const [oldest] = recipes.size > RECIPES_KEPT ? recipes : []
+  if (oldest !== undefined) forget(recipes, ...oldest)
+  return device.caps.blanks === true && recipe.isPlain ? fillRecording(device, recipe, graph) : fillIn(device, recipe, graph)
+}
+
+function forget(recipes: Map<string, Recipe>, key: string, { recorded }: Recipe): void {
+  recipes.delete(key)
+  recorded?.recording[Symbol.dispose]()
 }
 
 function numbered(device: Device, roots: readonly TensorNode[]): Numbered {
@@ -116,18 +138,25 @@ export function expand(roots: readonly TensorNode[], ops: ReadonlySet<OpName>): 
   return replaceNodes(graphOf(roots), (node) => (ops.has(node.op) ? definitionOf(node) : undefined))
 }
 
-async function tryRecipe(device: Device, graph: Numbered, { reads, keep }: LowerOptions, ops: ReadonlySet<OpName>): Promise<Recipe> {
+async function tryRecipe(device: Device, graph: Numbered, { reads, back, keep }: LowerOptions, ops: ReadonlySet<OpName>): Promise<Recipe> {
   const roots = ops.size === 0 ? graph.roots : graph.roots.map(expand(graph.roots, ops))
   const order = orderNodes(rewriteGraph(roots, device.caps), reads)
   const { steps, allocate } = schedule(order)
   const ready = await prepareAll(device, steps)
   const allocation = allocate((step) => ready.get(step)?.work.scratch ?? {}, keep)
   const places = new Places(allocation, graph)
+  const isRead = (root: number): boolean => back.includes(root)
+  const commands = [
+    ...steps.flatMap((step) => encode(step, places, ready.get(step))),
+    ...order.roots.flatMap((root, i): BlankCommand[] =>
+      isRead(i) ? [{ kind: 'read', from: places.blankOf(root), bytes: words(bytesOf(root)) }] : [],
+    ),
+  ]
   return {
-    commands: steps.flatMap((step) => encode(step, places, ready.get(step))),
+    commands,
+    isPlain: commands.every(isPlain),
     slotBytes: allocation.slotBytes.map((bytes) => Math.max(words(bytes), 4)),
     keptSlots: new Set(allocation.kept.values()),
-    roots: order.roots.map((root) => ({ at: places.blankOf(root), bytes: words(bytesOf(root)) })),
     values: findValues(order, allocation, graph),
   }
 }

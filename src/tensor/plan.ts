@@ -3,10 +3,11 @@
 
 import { checkArgument, hasMethods, isObject } from '../base/argument.ts'
 import { IngotError } from '../base/error.ts'
-import type { BufferHandle, Command, Device, Recording } from '../device/device.ts'
+import type { BufferHandle, Device, Range, Recording } from '../device/device.ts'
 import { uploadLeaves } from './evaluate.ts'
 import { lowerOnce } from './lowering.ts'
 import { makeNode } from './make-node.ts'
+import type { OpenStorages } from './recipe.ts'
 import type { Storage } from './storage.ts'
 import { Tensor, checkTensors, commonDevice } from './tensor.ts'
 
@@ -16,6 +17,8 @@ export interface PlanSpec {
   readonly reads?: readonly Tensor[]
   /** results computed for their effect: assignments, caches written in place */
   readonly effects?: readonly Tensor[]
+  /** storages whose memory every run names, by the number of its range; for devices whose recordings may have blanks */
+  readonly open?: OpenStorages
 }
 
 /** A leaf's memory with a value in it, as an effect of a plan. What else reads the leaf there sees what was there before. */
@@ -30,26 +33,22 @@ export interface Plan extends Disposable {
   readonly dispatches: number
   /** memory of results on the way */
   readonly arenaBytes: number
-  /** Runs everything as one submission; gives the bytes of `reads`. */
-  run(): Promise<Uint8Array[]>
+  /** Runs everything as one submission; gives the bytes of `reads`. `ranges`: the memory of `open` storages. */
+  run(ranges?: readonly Range[]): Promise<Uint8Array[]>
 }
 
 /** Makes a plan: chooses and compiles the kernels for tensors, and records them. What changes from run to run lies in leaves. */
 export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)
-  const { reads = [], effects = [] } = spec
+  const { reads = [], effects = [], open = new Map() } = spec
   checkTensors('buildPlan', reads)
   checkTensors('buildPlan', effects)
   const roots = [...reads, ...effects].map(({ node }) => node)
   const leaves = uploadLeaves(device, roots)
-  const { commands, slots, slotBytes, rangeOf } = await lowerOnce(device, roots, reads.length)
+  const { work, slots, slotBytes, count } = await lowerOnce(device, roots, reads.length, open)
   try {
-    const back = reads.map((_, root): Command => {
-      const { bytes, ...from } = rangeOf(root)
-      return { kind: 'read', from, bytes }
-    })
-    return new RecordedPlan(device, device.record([...commands, ...back]), slots, slotBytes, commands.length, leaves)
+    return new RecordedPlan(device, device.record(work), slots, slotBytes, count - reads.length, leaves)
   } catch (error) {
     for (const slot of slots) device.free(slot)
     throw error
@@ -81,9 +80,9 @@ class RecordedPlan implements Plan {
     this.dispatches = dispatches
   }
 
-  run(): Promise<Uint8Array[]> {
+  run(ranges: readonly Range[] = []): Promise<Uint8Array[]> {
     if (this.#recording === undefined) return Promise.reject(new IngotError('closed', 'the plan was closed', { op: 'plan' }))
-    return this.#device.submit(this.#recording)
+    return this.#device.submit(this.#recording, ranges)
   }
 
   [Symbol.dispose](): void {

@@ -2,17 +2,15 @@
 // recipe, so that a loop which builds its graph anew each time has it rewritten, ordered and compiled once.
 
 import { IngotError } from '../base/error.ts'
-import type { BufferHandle, Command, Device, Dispatch, Range } from '../device/device.ts'
+import type { Blank as DeviceBlank, BufferHandle, Command, Device, OpenCommand, Range, Recording } from '../device/device.ts'
 import { operandsFirst } from './graph.ts'
-import { type TensorNode, operandsOf } from './node.ts'
-import type { Layout } from './storage.ts'
+import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
+import type { Layout, Storage } from './storage.ts'
 
 /** Memory that is filled in later: a slot of the arena, or that of a leaf, by its number in the graph. */
 export type Blank = { readonly slot: number; readonly bytes: number } | { readonly leaf: number; readonly layout: Layout }
 
-export type BlankCommand =
-  | (Omit<Dispatch, 'buffers'> & { readonly buffers: readonly Blank[] })
-  | { readonly kind: 'copy'; readonly from: Blank; readonly to: Blank; readonly bytes: number }
+export type BlankCommand = Command<Blank>
 
 /** A value that somebody may ask for again: a node by number, and where it is when the commands are done. */
 export interface BlankValue {
@@ -22,11 +20,19 @@ export interface BlankValue {
 
 export interface Recipe {
   readonly commands: readonly BlankCommand[]
+  /** whether all leaves lie as they are written down */
+  readonly isPlain: boolean
   readonly slotBytes: readonly number[]
   /** slots that outlive the commands */
   readonly keptSlots: ReadonlySet<number>
-  readonly roots: readonly { readonly at: Blank; readonly bytes: number }[]
   readonly values: readonly BlankValue[]
+  /** all commands with every slot and leaf as a blank, once a device has recorded them that can fill them */
+  recorded?: Recorded
+}
+interface Recorded {
+  readonly recording: Recording
+  /** whose memory fills the blanks behind those of the slots */
+  readonly leaves: readonly number[]
 }
 
 /** A graph with its nodes numbered. */
@@ -73,10 +79,12 @@ export function textOf(value: unknown): string {
 }
 
 /** A recipe with its blanks filled in. */
-export interface Lowered {
-  readonly commands: readonly Command[]
-  /** Where the value of a root is when the commands are done. */
-  rangeOf(root: number): Range & { readonly bytes: number }
+export interface Lowered<W> {
+  /** what is to be submitted, with `ranges` */
+  readonly work: W
+  readonly ranges: readonly Range[]
+  /** commands in it */
+  readonly count: number
   /** nodes whose value may be asked for again, with the buffer that it has for itself, or the leaf whose memory it is */
   readonly values: readonly { readonly node: TensorNode; readonly from: KeptBuffer | TensorNode }[]
   /** buffers that serve meanwhile; whoever runs the commands frees them */
@@ -88,41 +96,127 @@ export interface KeptBuffer {
   readonly bytes: number
 }
 
-export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Lowered {
+/** Memory that whoever submits the commands names: numbers of blanks. */
+export type OpenStorages = ReadonlyMap<Storage, number>
+
+export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Lowered<readonly Command[]> {
+  return withSlots(device, recipe, nodes, (buffers) => {
+    const rangeAt = (blank: Blank): Range =>
+      'slot' in blank ? slotRange(buffers, blank) : leafAt(nodes, blank.leaf).attrs.storage.at(blank.layout, device)
+    return { work: recipe.commands.map((command) => withRanges(command, rangeAt)), ranges: [] }
+  })
+}
+
+/** The same but for the memory of `open` storages. */
+export function fillOpen(device: Device, recipe: Recipe, { nodes }: Numbered, open: OpenStorages): Lowered<readonly OpenCommand[]> {
+  return withSlots(device, recipe, nodes, (buffers) => {
+    const rangeAt = (blank: Blank): Range | DeviceBlank => {
+      if ('slot' in blank) return slotRange(buffers, blank)
+      const leaf = leafAt(nodes, blank.leaf)
+      const number = open.get(leaf.attrs.storage)
+      return number === undefined ? leaf.attrs.storage.at(blank.layout, device) : { blank: number, bytes: wordBytes(leaf) }
+    }
+    return { work: recipe.commands.map((command) => withRanges(command, rangeAt)), ranges: [] }
+  })
+}
+
+function slotRange(buffers: readonly BufferHandle[], { slot, bytes }: Extract<Blank, { slot: number }>): Range {
+  return { buffer: buffers[slot] ?? missing('slot', slot), bytes }
+}
+
+/** The same for a recipe with plain leaves, on a device whose recordings may have blanks: it checks and encodes a recipe once. */
+export function fillRecording(device: Device, recipe: Recipe, { nodes }: Numbered): Lowered<Recording> {
+  return withSlots(device, recipe, nodes, (buffers) => {
+    recipe.recorded ??= record(device, recipe, nodes) // what there is no memory for is refused by now
+    const { recording, leaves } = recipe.recorded
+    const ranges: Range[] = buffers.map((buffer) => ({ buffer }))
+    for (const number of leaves) ranges.push(leafAt(nodes, number).attrs.storage.at('plain', device))
+    return { work: recording, ranges }
+  })
+}
+
+/** Whether every leaf lies as it is written down: how many bytes others have is known to their kernels only. */
+export function isPlain(command: BlankCommand): boolean {
+  return blanksOf(command).every((blank) => 'slot' in blank || blank.layout === 'plain')
+}
+
+function record(device: Device, recipe: Recipe, nodes: readonly TensorNode[]): Recorded {
+  const { commands, slotBytes } = recipe
+  /** one for the memory of several leaves, since some may write to it */
+  const numbers = new Map<Storage, number>()
+  const leaves: number[] = []
+  const blankOf = (blank: Blank): DeviceBlank => {
+    if ('slot' in blank) return { blank: blank.slot, bytes: blank.bytes }
+    const leaf = leafAt(nodes, blank.leaf)
+    const { storage } = leaf.attrs
+    const number = numbers.get(storage) ?? slotBytes.length + leaves.push(blank.leaf) - 1
+    numbers.set(storage, number)
+    return { blank: number, bytes: wordBytes(leaf) }
+  }
+  return { recording: device.record(commands.map((command) => withRanges(command, blankOf))), leaves }
+}
+
+/** Buffers for the slots, and who has which of them; they go back where anything fails. */
+function withSlots<W>(
+  device: Device,
+  { slotBytes, keptSlots, values, commands }: Recipe,
+  nodes: readonly TensorNode[],
+  fill: (buffers: readonly BufferHandle[]) => Pick<Lowered<W>, 'work' | 'ranges'>,
+): Lowered<W> {
   const buffers: BufferHandle[] = []
   try {
-    for (const bytes of recipe.slotBytes) buffers.push(device.alloc(bytes))
-    const nodeAt = (number: number): TensorNode => nodes[number] ?? missing('node', number)
-    const bufferAt = (slot: number): BufferHandle => buffers[slot] ?? missing('slot', slot)
-    const rangeAt = (blank: Blank): Range => {
-      if ('slot' in blank) return { buffer: bufferAt(blank.slot), bytes: blank.bytes }
-      const leaf = nodeAt(blank.leaf)
-      return leaf.op === 'leaf' ? leaf.attrs.storage.at(blank.layout, device) : missing('leaf', blank.leaf)
-    }
-    const kept = new Map(
-      [...recipe.keptSlots].map((slot): [number, KeptBuffer] => [slot, { buffer: bufferAt(slot), bytes: recipe.slotBytes[slot] ?? 0 }]),
-    )
+    for (const bytes of slotBytes) buffers.push(device.alloc(bytes))
+    const kept = (slot: number): KeptBuffer => ({ buffer: buffers[slot] ?? missing('slot', slot), bytes: slotBytes[slot] ?? 0 })
     return {
-      commands: recipe.commands.map((command) =>
-        command.kind === 'copy'
-          ? { kind: 'copy', from: rangeAt(command.from), to: rangeAt(command.to), bytes: command.bytes }
-          : { ...command, buffers: command.buffers.map(rangeAt) },
-      ),
-      rangeOf: (root) => {
-        const { at, bytes } = recipe.roots[root] ?? missing('root', root)
-        return { ...rangeAt(at), bytes }
-      },
-      values: recipe.values.map(({ node, from }) => ({
-        node: nodeAt(node),
-        from: 'slot' in from ? (kept.get(from.slot) ?? missing('slot', from.slot)) : nodeAt(from.leaf),
+      ...fill(buffers),
+      count: commands.length,
+      values: values.map(({ node, from }) => ({
+        node: nodes[node] ?? missing('node', node),
+        from: 'slot' in from ? kept(from.slot) : leafAt(nodes, from.leaf),
       })),
-      slots: buffers.filter((_, slot) => !recipe.keptSlots.has(slot)),
-      slotBytes: recipe.slotBytes.reduce((sum, bytes) => sum + bytes, 0),
+      slots: keptSlots.size === 0 ? buffers : buffers.filter((_, slot) => !keptSlots.has(slot)),
+      slotBytes: slotBytes.reduce((sum, bytes) => sum + bytes, 0),
     }
   } catch (error) {
     for (const buffer of buffers) device.free(buffer)
     throw error
   }
+}
+
+function blanksOf(command: BlankCommand): readonly Blank[] {
+  switch (command.kind) {
+    case 'dispatch':
+      return command.buffers
+    case 'copy':
+      return [command.from, command.to]
+    case 'fill':
+      return [command.to]
+    case 'read':
+      return [command.from]
+  }
+}
+
+function withRanges<R>(command: BlankCommand, rangeOf: (blank: Blank) => R): Command<R> {
+  switch (command.kind) {
+    case 'dispatch':
+      return { ...command, buffers: command.buffers.map(rangeOf) }
+    case 'copy':
+      return { ...command, from: rangeOf(command.from), to: rangeOf(command.to) }
+    case 'fill':
+      return { ...command, to: rangeOf(command.to) }
+    case 'read':
+      return { ...command, from: rangeOf(command.from) }
+  }
+}
+
+function leafAt(nodes: readonly TensorNode[], number: number): NodeOf<'leaf'> {
+  const node = nodes[number]
+  return node?.op === 'leaf' ? node : missing('leaf', number)
+}
+
+/** Bytes of a leaf as whole words, which is what its memory has. */
+function wordBytes(leaf: TensorNode): number {
+  return Math.max(4, Math.ceil(bytesOf(leaf) / 4) * 4)
 }
 
 function missing(what: string, number: number): never {

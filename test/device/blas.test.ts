@@ -218,6 +218,35 @@ describe.each(libraries)('products by %s', (_, library) => {
     device.write(x, 0, floats(1, 0))
     expect(toFloats((await device.submit(recording))[0]!)).toEqual([1, 0])
   })
+
+  it('fill their blanks with every submission, also the one that finds out who multiplies', async () => {
+    const device = devices[1]!
+    const {
+      launches: [launch],
+    } = linear.work(device.caps, paramsOf({ m: 2, k: 2, n: 1, bias: false }))
+    const recording = device.record([
+      {
+        kind: 'dispatch',
+        program: await device.compile(launch!.kernel),
+        buffers: [
+          { blank: 0, bytes: 8 },
+          { blank: 1, bytes: 16 },
+          { blank: 2, bytes: 8 },
+        ],
+        uniforms: packUniforms(launch!.kernel, launch!.uniforms),
+        grid: launch!.grid,
+      },
+      { kind: 'read', from: { blank: 2, bytes: 8 }, bytes: 8 },
+    ])
+    const [x, w, y] = [put(device, [1, 1]), put(device, [1, 1, 0, 2]), device.alloc(8)]
+    const multiply = async (): Promise<number[]> =>
+      toFloats((await device.submit(recording, [{ buffer: x }, { buffer: w }, { buffer: y }]))[0]!)
+    expect(await multiply()).toEqual([2, 2])
+    const [other, to] = [put(device, [3, 1]), device.alloc(8)]
+    const [bytes] = await device.submit(recording, [{ buffer: other }, { buffer: w }, { buffer: to }])
+    expect(toFloats(bytes!)).toEqual([4, 2])
+    expect(await multiply()).toEqual([2, 2])
+  })
 })
 
 describe('the choice', () => {

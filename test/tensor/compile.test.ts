@@ -1,6 +1,7 @@
 // Functions that are planned once: when they are traced again, what they change, and what they may not do.
 
 import { expect, test } from 'vitest'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { compile } from '../../src/tensor/compile.ts'
 import { grad } from '../../src/tensor/grad.ts'
@@ -131,4 +132,29 @@ test('a tensor that was assigned another has its own memory: neither sees what i
   expect([await a.toArray(), await (await read()).toArray()]).toEqual([[100, 200], [20, 40]]) // prettier-ignore
   b.assign(b)
   expect(await (await read()).toArray()).toEqual([20, 40])
+})
+
+test('large arguments and results are named by every call, also where one is given twice or is changed by the call', async () => {
+  await using device = await openCpu({ threads: 2 })
+  const count = 2000 // more than comes back with the submission
+  const ramp = (by: number): Tensor =>
+    Tensor.from(
+      Float32Array.from({ length: count }, (_, i) => i * by),
+      { device },
+    )
+  const total = await ramp(0).realize()
+  using add = compile((a: Tensor, b: Tensor) => {
+    total.assign(total.add(a))
+    return { sum: a.add(b), total: total.mul(2), same: b }
+  })
+  const [one, two] = [await ramp(1).realize(), ramp(2)]
+  const at = async (tensor: Tensor): Promise<number> => Number((await tensor.data())[1000])
+  const first = await add(one, two)
+  const second = await add(two, two)
+  expect(await Promise.all([first.sum, first.total, first.same, second.sum, second.total].map(at))).toEqual([3000, 2000, 2000, 4000, 6000])
+  const third = await add(total, one) // what it reads is what was there before
+  expect(await Promise.all([third.sum, third.total, total, one, two].map(at))).toEqual([4000, 12000, 6000, 1000, 2000])
+  using replace = compile((a: Tensor) => a.assign(a.mul(3)).add(1))
+  expect(await at(await replace(one))).toBe(3001)
+  expect(await at(one)).toBe(1000) // the caller's own
 })

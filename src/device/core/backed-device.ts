@@ -12,7 +12,9 @@ import {
   type ByteRange,
   type Command,
   type Device,
+  type OpenCommand,
   type Program,
+  type Range,
   type Recording,
   type Stats,
   emptyStats,
@@ -20,7 +22,7 @@ import {
 import type { Backend, Compilation, ReadPieces } from './backend.ts'
 import { BufferTable } from './buffer-table.ts'
 import { bindWords, checkCommands, checkLoaded, checkSize } from './check.ts'
-import type { CheckedCommand } from './checked-command.ts'
+import type { BoundRange, CheckedCommand } from './checked-command.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { CheckedRecording, type RecordingContext, countDispatches } from './recording.ts'
 
@@ -29,6 +31,7 @@ interface Accepted<M, P extends Program, X> {
   readonly checked: readonly CheckedCommand<M, P>[]
   readonly dispatches: number
   readonly prepared: X | undefined
+  readonly filled: readonly BoundRange<M>[]
 }
 
 /** Bytes of a range that are asked for at once: no more of it is in this process than a few pieces. */
@@ -121,16 +124,16 @@ export class BackedDevice<M, P extends Program, X> implements Device {
     return this.#lifecycle.track(compiling)
   }
 
-  record(commands: readonly Command[]): Recording {
+  record(commands: readonly OpenCommand[]): Recording {
     this.#lifecycle.assertUsable('record')
     return new CheckedRecording(commands, this.#context, this.backend)
   }
 
-  async submit(work: readonly Command[] | Recording): Promise<Uint8Array[]> {
-    const { checked, dispatches, prepared } = this.#accept(work)
+  async submit(work: readonly Command[] | Recording, ranges: readonly Range[] = []): Promise<Uint8Array[]> {
+    const { checked, dispatches, prepared, filled } = this.#accept(work, ranges)
     this.stats.submissions++
     this.stats.dispatches += dispatches
-    const got = await this.backend.run(checked, prepared)
+    const got = await this.backend.run(checked, prepared, filled)
     for (const { length } of got) this.stats.bytesRead += length
     return got
   }
@@ -173,15 +176,15 @@ export class BackedDevice<M, P extends Program, X> implements Device {
     return built
   }
 
-  #accept(work: readonly Command[] | Recording): Accepted<M, P, X> {
+  #accept(work: readonly Command[] | Recording, ranges: readonly Range[]): Accepted<M, P, X> {
     this.#lifecycle.assertUsable('submit')
     if (!('commands' in work)) {
       const checked = checkCommands(work, this.#context)
-      return { checked, dispatches: countDispatches(checked), prepared: undefined }
+      return { checked, dispatches: countDispatches(checked), prepared: undefined, filled: [] }
     }
     if (!this.#recorded(work)) throw new IngotError('bad-argument', 'the recording is not of this device', { op: 'submit' })
-    work.check()
-    return work
+    const { checked, dispatches, prepared } = work
+    return { checked, dispatches, prepared, filled: work.check(ranges) }
   }
 
   /** What this device recorded, it recorded with its own types. */

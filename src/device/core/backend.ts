@@ -36,11 +36,16 @@ export interface Backend<M, P extends Program, X> extends Allocator<M> {
   read(from: BoundRange<M>): Promise<Uint8Array>
   /** `key`: the hash of the kernel. Throws or rejects if it cannot run; called again only for another kernel, or after a failure. */
   compile(kernel: Kernel, key: string): Compilation<P>
+  /** What stands in recorded commands for memory that is told later; without it, recordings have no blanks. */
+  blank?(number: number): M
   /** What a recording needs besides its commands, made once. */
   prepare(commands: readonly CheckedCommand<M, P>[]): X
   dispose(prepared: X): void
-  /** Starts before it returns, so that calls keep their order; `prepared` is there if the commands were recorded. */
-  run(commands: readonly CheckedCommand<M, P>[], prepared: X | undefined): Promise<Uint8Array[]>
+  /**
+   * Starts before it returns, so that calls keep their order; `prepared` is there if the commands were recorded, and `filled` has a range
+   * for every blank of them.
+   */
+  run(commands: readonly CheckedCommand<M, P>[], prepared: X | undefined, filled: readonly BoundRange<M>[]): Promise<Uint8Array[]>
   /** Resolves when all that was run is done. */
   sync(): Promise<void>
   /** Gives back what it has besides buffers, which are gone by then. */

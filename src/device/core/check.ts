@@ -8,7 +8,7 @@ import type { Caps } from '../../base/caps.ts'
 import { storageBytes } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
 import { type BufferParam, type Kernel, buffersOf, lanesOf, sharedBytes, uniformsOf } from '../../ir/kernel.ts'
-import type { BufferHandle, ByteRange, Command, Copy, Dispatch, Program, Range } from '../device.ts'
+import type { Blank, BufferHandle, ByteRange, Copy, Dispatch, OpenCommand, Program, Range } from '../device.ts'
 import type { LiveBuffer } from './buffer-table.ts'
 import { type BoundRange, type CheckedCommand, type CheckedDispatch, type CheckedTransfer, overlap } from './checked-command.ts'
 
@@ -17,6 +17,8 @@ export interface CheckContext<M, P extends Program> {
   readonly caps: Caps
   /** The buffer of a handle; throws if it is not alive. */
   get(handle: BufferHandle, op: string): LiveBuffer<M>
+  /** What stands for the memory of a blank; without it, there may be none. */
+  standIn?(blank: Blank): LiveBuffer<M>
   /** True for programs that this device compiled. */
   owns(program: Program): program is P
 }
@@ -69,7 +71,7 @@ export function bindWords<M>(op: string, buffer: LiveBuffer<M>, offset: number, 
 }
 
 /** Checks commands in order; the first bad one throws, and says which it is. */
-export function checkCommands<M, P extends Program>(commands: readonly Command[], context: CheckContext<M, P>): CheckedCommand<M, P>[] {
+export function checkCommands<M, P extends Program>(commands: readonly OpenCommand[], context: CheckContext<M, P>): CheckedCommand<M, P>[] {
   return commands.map((command, index) => {
     const op = `command ${index} (${command.kind === 'dispatch' ? command.program.kernel.name : command.kind})`
     switch (command.kind) {
@@ -94,7 +96,11 @@ export function checkCommands<M, P extends Program>(commands: readonly Command[]
   })
 }
 
-function checkDispatch<M, P extends Program>(op: string, dispatch: Dispatch, context: CheckContext<M, P>): CheckedDispatch<M, P> {
+function checkDispatch<M, P extends Program>(
+  op: string,
+  dispatch: Dispatch<Range | Blank>,
+  context: CheckContext<M, P>,
+): CheckedDispatch<M, P> {
   const { program, buffers, uniforms, grid } = dispatch
   if (!context.owns(program)) {
     throw new IngotError('bad-argument', 'the program is not of this device', { op, hint: 'compile the kernel on the device that runs it' })
@@ -146,11 +152,11 @@ function checkGrid(op: string, grid: readonly number[], caps: Caps): void {
 }
 
 /** A range that a kernel sees as one of its parameters. */
-function bindParam<M>(op: string, param: BufferParam, range: Range, context: CheckContext<M, Program>): BoundRange<M> {
+function bindParam<M>(op: string, param: BufferParam, given: Range | Blank, context: CheckContext<M, Program>): BoundRange<M> {
   const { caps } = context
   const what = `${op}, buffer ${param.name}`
-  const buffer = context.get(range.buffer, what)
-  const { offset = 0, bytes = buffer.bytes - offset } = range
+  const range = rangeOf(what, given, context)
+  const { buffer, offset = 0, bytes = buffer.bytes - offset } = range
   if (!Number.isSafeInteger(offset) || offset < 0 || !Number.isSafeInteger(bytes) || (range.bytes !== undefined && bytes <= 0)) {
     throw new IngotError('bad-argument', 'bad range', {
       op: what,
@@ -181,7 +187,7 @@ function bindParam<M>(op: string, param: BufferParam, range: Range, context: Che
   return { buffer, offset, bytes, written }
 }
 
-function checkCopy<M>(op: string, { from, to, bytes }: Copy, context: CheckContext<M, Program>): CheckedTransfer<M> {
+function checkCopy<M>(op: string, { from, to, bytes }: Copy<Range | Blank>, context: CheckContext<M, Program>): CheckedTransfer<M> {
   const source = bindTransfer(op, from, bytes, false, context)
   const target = bindTransfer(op, to, bytes, true, context)
   if (overlap(source, target))
@@ -189,11 +195,51 @@ function checkCopy<M>(op: string, { from, to, bytes }: Copy, context: CheckConte
   return { kind: 'copy', from: source, to: target }
 }
 
-function bindTransfer<M>(op: string, range: Range, bytes: number, written: boolean, context: CheckContext<M, Program>): BoundRange<M> {
-  const buffer = context.get(range.buffer, op)
+function bindTransfer<M>(
+  op: string,
+  given: Range | Blank,
+  bytes: number,
+  written: boolean,
+  context: CheckContext<M, Program>,
+): BoundRange<M> {
+  const range = rangeOf(op, given, context)
+  const { buffer } = range
   const bound = bindWords(op, buffer, range.offset ?? 0, bytes, written)
   if (range.bytes !== undefined && bytes > wholeWords(range.bytes)) throw outOfRange(op, buffer.handle, range.bytes, 0, bytes)
   return bound
+}
+
+/** A range with the buffer of its handle, or with what stands for it. */
+function rangeOf<M>(
+  op: string,
+  range: Range | Blank,
+  { caps, get, standIn }: CheckContext<M, Program>,
+): { readonly buffer: LiveBuffer<M>; readonly offset?: number; readonly bytes?: number } {
+  if ('buffer' in range) return { ...range, buffer: get(range.buffer, op) }
+  const { blank, bytes } = range
+  if (standIn === undefined)
+    throw new IngotError('unsupported', 'a blank where there can be none', { op, hint: 'record it where caps.blanks' })
+  if (!Number.isSafeInteger(blank) || blank < 0) throw new IngotError('bad-argument', 'bad number of a blank', { op, got: blank })
+  checkSize(op, bytes, caps)
+  return { buffer: standIn(range), bytes }
+}
+
+/** What fills a blank, held against what a recording does with it. */
+export function bindFilling<M>(
+  { blank, bytes, written }: { readonly blank: number; readonly bytes: number; readonly written: boolean },
+  range: Range | undefined,
+  { caps, get }: CheckContext<M, Program>,
+): BoundRange<M> {
+  const op = `blank ${blank}`
+  if (range === undefined) throw new IngotError('bad-argument', 'nothing fills it', { op, wanted: 'a range for every blank' })
+  const buffer = get(range.buffer, op)
+  const { offset = 0 } = range
+  if (!Number.isSafeInteger(offset) || offset < 0 || offset % caps.alignment !== 0)
+    throw new IngotError('bad-argument', 'the offset is not aligned', { op, got: offset, wanted: `a multiple of ${caps.alignment}` })
+  const there = Math.min(range.bytes ?? Infinity, buffer.bytes - offset)
+  if (!(wholeWords(there) >= bytes)) throw outOfRange(op, buffer.handle, offset + there, offset, bytes)
+  if (written) checkWritable(op, buffer)
+  return { buffer, offset, bytes, written }
 }
 
 function checkWritable(op: string, { writable, handle }: LiveBuffer<unknown>): void {

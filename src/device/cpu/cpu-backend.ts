@@ -7,10 +7,11 @@ import type { Caps } from '../../base/caps.ts'
 import type { Kernel } from '../../ir/kernel.ts'
 import { takeOnlyRead } from '../core/backed-device.ts'
 import type { Backend, Compilation, ReadPieces } from '../core/backend.ts'
-import type { BoundRange, CheckedCommand } from '../core/checked-command.ts'
+import { type BoundRange, type CheckedCommand, fillCommands } from '../core/checked-command.ts'
 import { Lifecycle } from '../core/lifecycle.ts'
 import type { ByteRange, Program } from '../device.ts'
 import { BriefWork } from './brief.ts'
+import { placeOfBlank } from './opening.ts'
 import type { Job, Runtime } from './runtime.ts'
 
 /** What a recording keeps: jobs that are not running, of which there are as many as ever ran at once. */
@@ -87,6 +88,10 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     return { program: compile(), fresh: true }
   }
 
+  blank(number: number): number {
+    return placeOfBlank(number)
+  }
+
   prepare(commands: readonly CheckedCommand<number, P>[]): RecordedJobs<J> {
     return { idle: [this.runtime.encode(commands)], disposed: false }
   }
@@ -96,10 +101,15 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     for (const job of recorded.idle.splice(0)) this.#release(job)
   }
 
-  async run(commands: readonly CheckedCommand<number, P>[], recorded: RecordedJobs<J> | undefined): Promise<Uint8Array[]> {
+  async run(
+    commands: readonly CheckedCommand<number, P>[],
+    recorded: RecordedJobs<J> | undefined,
+    filled: readonly BoundRange<number>[],
+  ): Promise<Uint8Array[]> {
     if (recorded === undefined) return this.#runOnce(commands)
     const job = recorded.idle.pop() ?? this.runtime.encode(commands)
     try {
+      if (!this.runtime.fill(job, filled)) return await this.#runOnce(fillCommands(commands, filled))
       return this.#runHere(job, commands) ?? (await this.#run(job, commands))
     } finally {
       if (recorded.disposed) this.#release(job)

@@ -6,6 +6,7 @@ import type { BoundRange, CheckedCommand, CheckedDispatch } from '../core/checke
 import { Hazards, type Span } from '../core/hazard.ts'
 import type { Program } from '../device.ts'
 import type { Heap } from './heap.ts'
+import type { Opening } from './opening.ts'
 import type { Job, ReadPlace } from './runtime.ts'
 
 /** Kinds of tasks; native/cpu/runtime.h has the same numbers. */
@@ -27,6 +28,8 @@ export interface JobWriter<P extends Program> {
   readonly taskBytes: number
   /** most bytes that one task moves */
   readonly mostMoved: number
+  /** what it wrote that stands for blanks */
+  readonly openings: readonly Opening[]
   /** what tasks say for a place: its address */
   addressOf(place: number): number
   /** bytes that the arguments of a dispatch take */
@@ -41,6 +44,8 @@ export interface EncodedJob extends Job {
   readonly block: number
   /** how many tasks it has */
   readonly count: number
+  /** addresses in it that it is told before it runs */
+  readonly openings: readonly Opening[]
 }
 
 const MOST_GROUPS = 2 ** 31 - 1
@@ -111,7 +116,7 @@ class Encoder<P extends Program> {
   }
 
   finish(): EncodedJob {
-    return { block: this.#block, count: this.#count, reads: this.#reads }
+    return { block: this.#block, count: this.#count, reads: this.#reads, openings: this.#writer.openings }
   }
 
   #dispatch(dispatch: CheckedDispatch<number, P>): void {

@@ -81,5 +81,6 @@ export function cpuCaps({ width, registers = 16, threads, bufferBytes, streams =
     bindings: 64,
     grid: 2 ** 31 - 1,
     alignment: 64,
+    blanks: true,
   }
 }

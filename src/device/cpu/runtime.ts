@@ -3,7 +3,7 @@
 
 import type { Caps } from '../../base/caps.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import type { CheckedCommand } from '../core/checked-command.ts'
+import type { BoundRange, CheckedCommand } from '../core/checked-command.ts'
 import type { ByteRange, Program } from '../device.ts'
 import type { ProductReport } from './blas/report.ts'
 
@@ -35,6 +35,8 @@ export interface Runtime<J extends Job, P extends Program> {
   map(range: ByteRange): Promise<number | undefined>
   compile(kernel: Kernel, key: string): Promise<P>
   encode(commands: readonly CheckedCommand<number, P>[]): J
+  /** Tells a job that is not running what fills its blanks; false where its kernels do not reach that memory. */
+  fill(job: J, filled: readonly BoundRange<number>[]): boolean
   /** Resolves when it is done; jobs are done in the order they are given. Rejects with `device-failed`. */
   run(job: J): Promise<void>
   /** Does a job on this thread, while nothing is pending; false if it cannot be done so. Throws `device-failed`. */

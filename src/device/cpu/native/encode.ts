@@ -3,6 +3,7 @@
 import type { BoundRange, CheckedCommand, CheckedDispatch } from '../../core/checked-command.ts'
 import { type EncodedJob, type JobWriter, KIND, type Move, alignLine, encodeJob } from '../encode.ts'
 import type { Heap } from '../heap.ts'
+import { type Opening, openingAt } from '../opening.ts'
 import { JOB, JOB_BYTES, TASK, TASK_BYTES, setWide } from './layout.ts'
 import type { NativeProgram } from './library.ts'
 import type { NativeMemory } from './memory.ts'
@@ -29,6 +30,7 @@ class NativeWriter implements JobWriter<NativeProgram> {
   readonly taskBytes = TASK_BYTES
   readonly mostMoved = Number.MAX_SAFE_INTEGER
   readonly products: EncodedProduct[] = []
+  readonly openings: Opening[] = []
   readonly #heap: Heap
   readonly #memory: NativeMemory
   #scratch = 0
@@ -51,7 +53,7 @@ class NativeWriter implements JobWriter<NativeProgram> {
     const { program, buffers, uniforms, grid } = dispatch
     const { words, bytes } = this.#heap
     const values = args + alignLine(buffers.length * POINTER)
-    buffers.forEach((range, index) => setWide(words, args + index * POINTER, this.#address(range)))
+    buffers.forEach((range, index) => this.#point(args + index * POINTER, this.#address(range)))
     bytes.set(uniforms, values)
     this.#scratch = Math.max(this.#scratch, program.native.scratch)
     this.#write(task, KIND.dispatch, groups, 1, waits)
@@ -60,14 +62,16 @@ class NativeWriter implements JobWriter<NativeProgram> {
     setWide(words, task + TASK.uniforms, this.addressOf(values))
     words.set(grid, (task + TASK.grid) >>> 2)
     const size = findSize(dispatch)
-    if (size !== undefined) this.products.push({ size, dispatch, task, args: values + alignLine(uniforms.length) })
+    const room = values + alignLine(uniforms.length)
+    if (size !== undefined) this.products.push({ size, dispatch, task, pointers: args, args: room, openings: this.openings })
   }
 
   writeMove(task: number, { kind, what, where, bytes }: Move, waits: boolean): void {
     const { words } = this.#heap
     this.#write(task, kind, bytes, COPY_CHUNK, waits)
-    setWide(words, task + TASK.what, what)
-    setWide(words, task + TASK.where, where)
+    if (kind === KIND.copy) this.#point(task + TASK.what, what)
+    else setWide(words, task + TASK.what, what)
+    this.#point(task + TASK.where, where)
   }
 
   writeHead({ block, count }: EncodedJob): void {
@@ -84,6 +88,12 @@ class NativeWriter implements JobWriter<NativeProgram> {
     words[(task + TASK.barrier) >>> 2] = waits ? 1 : 0
     setWide(words, task + TASK.total, total)
     setWide(words, task + TASK.chunk, chunk)
+  }
+
+  /** Writes an address, which may stand for a blank. */
+  #point(at: number, address: number): void {
+    setWide(this.#heap.words, at, address)
+    this.openings.push(...openingAt(at, address))
   }
 
   #address({ buffer, offset }: BoundRange<number>): number {

@@ -4,6 +4,7 @@
 import { buffersOf, uniformsOf } from '../../../ir/kernel.ts'
 import type { CheckedDispatch } from '../../core/checked-command.ts'
 import type { Blas } from '../blas/library.ts'
+import type { Opening } from '../opening.ts'
 import { TASK, setWide } from './layout.ts'
 import type { NativeProgram } from './library.ts'
 
@@ -21,9 +22,12 @@ export interface EncodedProduct {
   readonly size: Size
   /** the kernel that does it now */
   readonly dispatch: CheckedDispatch<number, NativeProgram>
-  /** places in the heap: the task, and PRODUCT_BYTES for other arguments */
+  /** places in the heap: the task, the pointers to its buffers, and PRODUCT_BYTES for other arguments */
   readonly task: number
+  readonly pointers: number
   readonly args: number
+  /** of its job: what the other arguments say that stands for blanks is added to them */
+  readonly openings: Opening[]
 }
 
 const POINTER = 8
@@ -60,15 +64,19 @@ export interface Multiplier {
 }
 
 /** Lets the library do it from now on. The job must not be running. */
-export function useBlas(words: Int32Array, { size, dispatch, task, args }: EncodedProduct, multiplier: Multiplier): void {
+export function useBlas(words: Int32Array, { size, dispatch, task, pointers, args, openings }: EncodedProduct, multiplier: Multiplier): void {
   const { m, k, n, transposeA, transposeB } = size
   const { blas, multiply, threads, addressOf } = multiplier
   const params = buffersOf(dispatch.program.kernel)
-  const addresses = ['a', 'b', 'y', 'bias'].map((name) => {
-    const range = dispatch.buffers[params.findIndex((param) => param.name === name)]
-    return range === undefined ? 0 : addressOf(range.buffer.memory) + range.offset
-  })
-  addresses.forEach((address, index) => setWide(words, args + index * POINTER, address))
+  for (const [index, name] of ['a', 'b', 'y', 'bias'].entries()) {
+    const at = args + index * POINTER
+    const param = params.findIndex((each) => each.name === name)
+    const from = pointers + param * POINTER
+    // As they are now: blanks may be filled already.
+    if (param < 0) setWide(words, at, 0)
+    else words.copyWithin(at >>> 2, from >>> 2, (from + POINTER) >>> 2)
+    openings.push(...openings.filter((opening) => param >= 0 && opening.at === from).map((opening) => ({ ...opening, at })))
+  }
   // Every call reads all of the matrix that is not cut: cut the larger one.
   const byRows = m > n
   const at = args + UNIFORMS

@@ -6,7 +6,7 @@ import { totalmem } from 'node:os'
 import type { Caps } from '../../../base/caps.ts'
 import { IngotError } from '../../../base/error.ts'
 import type { Kernel } from '../../../ir/kernel.ts'
-import type { CheckedCommand, CheckedDispatch } from '../../core/checked-command.ts'
+import type { BoundRange, CheckedCommand, CheckedDispatch } from '../../core/checked-command.ts'
 import type { ByteRange } from '../../device.ts'
 import { type BlasOptions, ProductChoice } from '../blas/choice.ts'
 import type { ProductReport } from '../blas/report.ts'
@@ -16,7 +16,8 @@ import type { Job, Runtime } from '../runtime.ts'
 import type { WasmJob, WasmProgram } from '../wasm/encode.ts'
 import type { WasmRuntime } from '../wasm/runtime.ts'
 import { type NativeJob, encodeNative } from './encode.ts'
-import { STATUS } from './layout.ts'
+import { fillingOf } from '../opening.ts'
+import { STATUS, setWide } from './layout.ts'
 import type { Native, NativeProgram } from './library.ts'
 import { NativeMemory } from './memory.ts'
 import type { EncodedProduct } from './product.ts'
@@ -162,6 +163,20 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
       throw error
     }
     return { segments, staged, reads: segments.flatMap(readsOf), settled: segments.flatMap(productsOf).length === 0 }
+  }
+
+  fill({ segments }: MixedJob, filled: readonly BoundRange<number>[]): boolean {
+    for (const segment of segments) {
+      if ('wasm' in segment) {
+        if (!this.#foreignRuntime().fill(segment.wasm, filled)) return false
+        continue
+      }
+      for (const opening of segment.native.openings) {
+        const { buffer, offset } = fillingOf(opening, filled)
+        setWide(this.#heap.words, opening.at, this.#memory.addressOf(buffer.memory) + offset + opening.offset)
+      }
+    }
+    return true
   }
 
   run(job: MixedJob): Promise<void> {

@@ -5,6 +5,7 @@ import type { BoundRange, CheckedDispatch, CheckedTransfer } from '../../core/ch
 import type { LiveBuffer } from '../../core/buffer-table.ts'
 import type { BufferHandle, Program } from '../../device.ts'
 import type { Heap } from '../heap.ts'
+import { isBlank } from '../opening.ts'
 import { FIRST_ADDRESS } from './layout.ts'
 import type { Native } from './library.ts'
 import type { NativeMemory } from './memory.ts'
@@ -34,7 +35,7 @@ export class StandIns {
     const moved = new Map<BufferHandle, LiveBuffer<number>>()
     const [before, after]: [CheckedTransfer<number>[], CheckedTransfer<number>[]] = [[], []]
     const standFor = (buffer: LiveBuffer<number>): LiveBuffer<number> => {
-      if (buffer.memory < FIRST_ADDRESS) return buffer
+      if (buffer.memory < FIRST_ADDRESS || isBlank(buffer.memory)) return buffer // what fills a blank is looked at then
       const known = moved.get(buffer.handle)
       if (known !== undefined) return known
       const inHeap = { ...buffer, memory: buffer.writable ? this.#heap.alloc(buffer.capacity, 'submit') : this.#copyOf(buffer) }

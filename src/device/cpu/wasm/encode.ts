@@ -5,6 +5,7 @@ import type { BoundRange, CheckedCommand, CheckedDispatch } from '../../core/che
 import type { Program } from '../../device.ts'
 import { type EncodedJob, type JobWriter, KIND, type Move, alignLine, encodeJob } from '../encode.ts'
 import type { Heap } from '../heap.ts'
+import { type Opening, openingAt } from '../opening.ts'
 import { TASK, TASK_BYTES } from './layout.ts'
 
 /** A kernel that lies in memory, ready to be loaded by each thread. */
@@ -43,6 +44,7 @@ class WasmWriter implements JobWriter<WasmProgram> {
   readonly headBytes = 0
   readonly taskBytes = TASK_BYTES
   readonly mostMoved = MOST_COPY
+  readonly openings: Opening[] = []
   scratchBytes = 0
   readonly #heap: Heap
   readonly #threads: number
@@ -66,7 +68,7 @@ class WasmWriter implements JobWriter<WasmProgram> {
     const word = args >>> 2
     words.set(grid, word + (ARGS.grid >> 2))
     words[word + (ARGS.tables >> 2)] = program.tables
-    words.set(buffers.map(addressOf), word + (ARGS.buffers >> 2))
+    buffers.forEach((range, index) => this.#point(args + ARGS.buffers + 4 * index, addressOf(range)))
     bytes.set(uniforms, args + uniformsOffset(program.kernel))
     this.scratchBytes = Math.max(this.scratchBytes, program.scratchBytes)
     this.#write(task, KIND.dispatch, groups, Math.ceil(groups / (this.#threads * CHUNKS)), waits)
@@ -79,8 +81,15 @@ class WasmWriter implements JobWriter<WasmProgram> {
   writeMove(task: number, { kind, what, where, bytes }: Move, waits: boolean): void {
     const { words } = this.#heap
     this.#write(task, kind, bytes, Math.max(COPY_CHUNK, alignLine(bytes / (this.#threads * CHUNKS))), waits)
-    words[(task + TASK.what) >>> 2] = what
-    words[(task + TASK.where) >>> 2] = where
+    if (kind === KIND.copy) this.#point(task + TASK.what, what)
+    else words[(task + TASK.what) >>> 2] = what
+    this.#point(task + TASK.where, where)
+  }
+
+  /** Writes an address, which may stand for a blank. */
+  #point(at: number, address: number): void {
+    this.#heap.words[at >>> 2] = address
+    this.openings.push(...openingAt(at, address))
   }
 
   #write(task: number, kind: number, total: number, chunk: number, waits: boolean): void {

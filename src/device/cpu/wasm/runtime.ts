@@ -7,9 +7,10 @@ import { emitWasm } from '../../../emit/wasm/emit.ts'
 import { type WasmFeatures, detectWasm } from '../../../emit/wasm/features.ts'
 import type { Kernel } from '../../../ir/kernel.ts'
 import { checkKernel } from '../../core/check.ts'
-import type { CheckedCommand } from '../../core/checked-command.ts'
+import type { BoundRange, CheckedCommand } from '../../core/checked-command.ts'
 import { Heap } from '../heap.ts'
 import { cpuCaps } from '../level.ts'
+import { fillingOf } from '../opening.ts'
 import type { Runtime } from '../runtime.ts'
 import { type WasmJob, type WasmProgram, encodeWasm } from './encode.ts'
 import type { Executor, PostedJob } from './executor.ts'
@@ -100,6 +101,16 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
 
   encode(commands: readonly CheckedCommand<number, WasmProgram>[]): WasmJob {
     return encodeWasm(this.#heap, commands, this.#threads)
+  }
+
+  fill({ openings }: WasmJob, filled: readonly BoundRange<number>[]): boolean {
+    const { words } = this.#heap
+    for (const opening of openings) {
+      const { buffer, offset } = fillingOf(opening, filled)
+      if (buffer.memory > this.#heap.mostBytes) return false
+      words[opening.at >>> 2] = buffer.memory + offset + opening.offset
+    }
+    return true
   }
 
   run(job: WasmJob): Promise<void> {
