@@ -10,12 +10,12 @@ import { Tensor } from '../../src/tensor/tensor.ts'
 type Commands = readonly CheckedCommand<number>[]
 
 const program = (): Program => ({ key: '', kernel: undefined as never })
-const dispatch = (of: Program, bytes: number): CheckedCommand<number> => ({
+const dispatch = (of: Program, bytes: number, groups = 4): CheckedCommand<number> => ({
   kind: 'dispatch',
   program: of,
   buffers: [{ buffer: { handle: 1 as never, memory: 0, bytes } as never, offset: 0, bytes, written: true }],
   uniforms: new Uint8Array(0),
-  grid: [1, 1, 1],
+  grid: [groups, 1, 1],
 })
 /** Takes so many milliseconds. */
 const busy = (ms: number) => (): void => {
@@ -43,6 +43,16 @@ describe('brief work', () => {
     expect([work.takes(small!), work.takes(large!)]).toEqual([true, false])
     // other commands of the same kind
     expect([work.takes([dispatch(own, 4096)]), work.takes([dispatch(own, 65536)])]).toEqual([true, false])
+  })
+
+  test('is what has nothing for a second thread, unless it takes long', async () => {
+    const { work } = setUp()
+    const own = program()
+    const whole = [dispatch(own, 4096, 1), dispatch(own, 4096, 1)]
+    expect(work.takes(whole)).toBe(true)
+    expect([work.takes([dispatch(own, 1 << 22, 1)]), work.takes([...whole, dispatch(own, 4096, 2)])]).toEqual([false, false])
+    await tried(work, whole, () => 1.5)
+    expect(work.takes(whole)).toBe(false)
   })
 
   test('goes where it is faster', async () => {

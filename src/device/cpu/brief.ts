@@ -7,6 +7,8 @@ import type { Program } from '../device.ts'
 
 /** What sees more memory is never brief. */
 const MOST_BYTES = 1 << 24
+/** What sees no more, and is not cut into parts, is brief unless it is seen not to be. */
+const FEW_BYTES = 1 << 20
 /** Milliseconds on the threads, waiting for them included, up to which work is tried here, */
 const SOON = 2
 /** and up to which it may stay: others wait meanwhile. */
@@ -77,10 +79,17 @@ export class BriefWork {
     const sizes = this.#byProgram.get(program) ?? new Map<number, Times>()
     this.#byProgram.set(program, sizes)
     const size = 64 * commands.length + Math.round(2 * Math.log2(bytes + 1)) // at most 2 * 24 for the memory
-    const times = sizes.get(size) ?? { threads: Infinity, here: Infinity, tries: 0 }
+    // What has nothing for a second thread to do is tried at once.
+    const isAlone = bytes <= FEW_BYTES && commands.every(isWhole)
+    const times = sizes.get(size) ?? { threads: isAlone ? SOON : Infinity, here: Infinity, tries: 0 }
     sizes.set(size, times)
     return times
   }
+}
+
+/** Whether a command is not cut into parts. */
+function isWhole(command: CheckedCommand<number>): boolean {
+  return command.kind !== 'dispatch' || command.grid.every((count) => count <= 1)
 }
 
 /** Of all ranges that commands see; more than `MOST_BYTES` need not be told apart. */
