@@ -29,6 +29,9 @@ const SMALL = 4096
 
 type Leaf = NodeOf<'leaf'>
 
+/** What was on the host when it was an argument: most come once, with new numbers; what comes again stays on the device. */
+const seen = new WeakSet<Storage>()
+
 /** A plan for one form of the arguments. */
 interface Entry {
   readonly device: Device
@@ -220,11 +223,13 @@ function checked(device: Device, arg: Tensor | undefined): Tensor {
   return arg
 }
 
-/** The memory of an argument; a copy of it where it is on the host, or where the plan changes that memory. */
+/** The memory of an argument; a copy of it where it is on the host for the first time, or where the plan changes that memory. */
 function lend({ device, changed }: Entry, arg: Tensor, moves: Command[], spare: BufferHandle[]): Range {
   const leaf = leafOf(arg)
   const { storage } = leaf.attrs
+  if (seen.has(storage)) storage.upload(device)
   const { host } = storage
+  if (host !== undefined) seen.add(storage)
   const from = host === undefined ? storage.at('plain', device) : undefined
   if (from !== undefined && !changed.has(from.buffer)) return from
   const to = { buffer: device.alloc(sizeOf(leaf)) }

@@ -80,7 +80,7 @@ describe('brief work', () => {
   test('pauses after some milliseconds, until others had their turn', async () => {
     const { work, commands } = setUp()
     work.seen(commands, 1)
-    for (let i = 0; i < 12; i++) work.run(commands, busy(0.5))
+    for (let i = 0; i < 20; i++) work.run(commands, busy(0.5))
     expect(work.takes(commands)).toBe(false)
     await nextTurn()
     expect(work.takes(commands)).toBe(true)

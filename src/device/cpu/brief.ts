@@ -16,7 +16,7 @@ const LONG = 1
 /** How often it is tried: at first a kernel is compiled for this thread, and any time may be the one in which the thread loses its core. */
 const TRIES = 4
 /** Milliseconds without a turn for anything else. */
-const MOST_BURST = 4
+const MOST_BURST = 8
 
 type Commands = readonly CheckedCommand<number>[]
 
