@@ -6,7 +6,7 @@
 // a product of its high part with a small whole number is exact.
 
 import type { DType } from '../base/dtype.ts'
-import { Value } from './value.ts'
+import { Value, type VectorOf } from './value.ts'
 
 /** An f32, or a vector of f32: the formulas do not care. */
 export type F32 = Value<'f32'>
@@ -33,9 +33,18 @@ export function withSign(size: F32, of: F32): F32 {
   return size.as('u32').or(of.as('u32').and(SIGN)).as('f32')
 }
 
-/** value * 2^power for a whole power in -252..254; in two steps, so that neither factor overflows before the result does. */
-function scale(value: F32, power: F32): F32 {
-  const whole = power.to('i32')
+/** Added to a number up to 2^22, it leaves no room for a fraction: the last bits are the nearest whole number. */
+const ROUNDER = 1.5 * 2 ** 23
+const ROUNDER_BITS = 0x4b400000
+
+/** The nearest whole number, as a float and as an integer. Two additions: to convert a float takes some targets many instructions. */
+function nearest(x: F32): { float: F32; whole: I32 } {
+  const shifted = x.add(ROUNDER)
+  return { float: shifted.sub(ROUNDER), whole: shifted.as('i32').sub(ROUNDER_BITS) }
+}
+
+/** value * 2^whole for powers in -252..254; in two steps, so that neither factor overflows before the result does. */
+function scale(value: F32, whole: I32): F32 {
   const half = whole.shr(1)
   const two = (exponent: I32): F32 => exponent.add(127).shl(23).as('f32')
   return value.mul(two(half)).mul(two(whole.sub(half)))
@@ -43,8 +52,7 @@ function scale(value: F32, power: F32): F32 {
 
 /** Keeps what is in range as it is, NaN too. */
 function limit(x: F32, low: number, high: number): F32 {
-  const below = x.gt(high).select(constantLike(x, high), x)
-  return below.lt(low).select(constantLike(x, low), below)
+  return x.min(high).max(low)
 }
 
 /** A number as a value of x's type. */
@@ -61,18 +69,38 @@ function flushBelow(lowest: number, x: F32, result: F32): F32 {
   return x.lt(lowest).select(constantLike(x, 0), result)
 }
 
+/** of e^r = 1 + r + r^2 p(r), for r within half of ln 2 */
+const EXP_TERMS = [0.5, 0.1666657658, 0.04166655411, 0.00836324667, 0.001392626805]
+
 export function exp(x: F32): F32 {
   const y = limit(x, EXP_LOWEST, 89)
-  const n = y.mul(LOG2E).rint()
+  const { float: n, whole } = nearest(y.mul(LOG2E))
   const r = y.sub(n.mul(LN2_HIGH)).sub(n.mul(LN2_LOW))
-  const p = polynomial(r, [0.5, 0.1666657658, 0.04166655411, 0.00836324667, 0.001392626805])
-  return flushBelow(EXP_LOWEST, x, scale(r.mul(r).mul(p).add(r).add(1), n))
+  const p = polynomial(r, EXP_TERMS)
+  return flushBelow(EXP_LOWEST, x, scale(r.mul(r).mul(p).add(r).add(1), whole))
+}
+
+/**
+ * e^x for x up to 0, as a softmax wants it. Nothing overflows, so that the power of two is added to the bits of the exponent: half of the
+ * instructions of `exp`, which are most of what a softmax does on a CPU.
+ */
+export function expBelowZero(x: VectorOf<'f32'>): VectorOf<'f32'> {
+  const y = x.max(EXP_LOWEST)
+  const shifted = y.mul(LOG2E).add(ROUNDER)
+  const n = shifted.sub(ROUNDER)
+  const r = n.fma(-LN2_LOW, n.fma(-LN2_HIGH, y))
+  const [highest = 0, ...terms] = EXP_TERMS.toReversed()
+  const p = terms.reduce<VectorOf<'f32'>>((sum, term) => sum.fma(r, term), constantLike(x, highest))
+  const part = p.mul(r).fma(r, r).add(1)
+  const scaled = part.as('i32').add(shifted.as('i32').shl(23)).as('f32')
+  const result = y.fma(0, scaled) // NaN stays: its bits are no exponent to add to
+  return x.lt(EXP_LOWEST).select(constantLike(x, 0), result)
 }
 
 export function exp2(x: F32): F32 {
   const y = limit(x, EXP2_LOWEST, 129)
-  const n = y.rint()
-  return flushBelow(EXP2_LOWEST, x, scale(exp2Part(y.sub(n)), n))
+  const { float: n, whole } = nearest(y)
+  return flushBelow(EXP2_LOWEST, x, scale(exp2Part(y.sub(n)), whole))
 }
 
 /** 2^r for r from -1/2 to 1/2. */
@@ -152,9 +180,9 @@ export function pow(a: F32, b: F32): F32 {
   const second = b.sub(bHigh).mul(high).add(b.mul(low))
   // where the result overflows or is no number, the short way says so; the long one would mix infinities
   const usual = rough.abs().lt(200)
-  const n = limit(usual.select(first.add(second), rough), -151, 129).rint()
+  const { float: n, whole } = nearest(limit(usual.select(first.add(second), rough), -151, 129))
   const r = usual.select(limit(first.sub(n).add(second), -1, 1), limit(rough.sub(n), -0.5, 0.5))
-  const power = scale(exp2Part(r), n)
+  const power = scale(exp2Part(r), whole)
   const isWhole = b.trunc().eq(b)
   const isOdd = isWhole.and(b.mul(0.5).trunc().ne(b.mul(0.5)))
   const negative = isOdd.select(power.neg(), isWhole.select(power, NaN))

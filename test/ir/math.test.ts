@@ -6,6 +6,7 @@ import { HALVES } from '../../src/base/half-table.ts'
 import { encodeHalf } from '../../src/base/half.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
 import { decompose } from '../../src/ir/pass/decompose.ts'
+import { expBelowZero } from '../../src/ir/math.ts'
 import type { Value } from '../../src/ir/value.ts'
 import { POOR } from './target.ts'
 
@@ -242,5 +243,21 @@ describe('f16 in words', () => {
       Number.isNaN(value) ? ((out[at] as number) & 0x7fff) <= 0x7c00 : out[at] !== encodeHalf(value),
     )
     expect(wrong).toEqual([])
+  })
+})
+
+describe('the exponential of a softmax', () => {
+  const below = compile('expBelowZero', (x) => expBelowZero(x.splat(4)).lane(0))
+
+  it('is within two units of the true one below zero, and flushes what would be subnormal', () => {
+    const xs = [0, -0, ...range(-87.3, 0, 5000), ...magnitudes(1e-30, 80, 500).filter((x) => x <= 0)]
+    const truth = xs.map(Math.exp)
+    expect(worst(run(below, xs), truth)).toBeLessThan(2)
+    expect([...run(below, [-87.4, -100, -1e30, -Infinity])]).toEqual([0, 0, 0, 0])
+  })
+
+  it('keeps NaN, whatever its bits are', () => {
+    const odd = new Float32Array(Uint32Array.of(0x7fc00000, 0x7fc00001, 0xffc12345).buffer)
+    expect([...run(below, [...odd])].every(Number.isNaN)).toBe(true)
   })
 })

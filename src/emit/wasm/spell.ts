@@ -3,7 +3,7 @@
 // spell-vector.ts. Ops without an entry are decomposed before emission. Knows no memory and no statements.
 
 import { type DType, isFloat, scalarOf, widthOf } from '../../base/dtype.ts'
-import type { NodeOf, NodeWith, SomeNode } from '../../ir/node.ts'
+import type { Node, NodeOf, NodeWith, SomeNode } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
 import { splatOf } from '../../ir/pass/constant.ts'
 import type { Target } from '../../ir/target.ts'
@@ -224,9 +224,21 @@ function popcount(speaker: Speaker, node: NodeWith<1>): void {
 
 function select(speaker: Speaker, node: NodeWith<3>): void {
   const [condition, yes, no] = node.src
+  if (widthOf(node.dtype) > 1 && isZero(yes)) {
+    speaker.say(no)
+    speaker.say(condition)
+    if (shapeOf(node.dtype) === 'f64x') widenMask(speaker)
+    speaker.f.emit('v128.andnot')
+    return
+  }
   for (const each of [yes, no, condition]) speaker.say(each)
   if (shapeOf(node.dtype) === 'f64x') widenMask(speaker)
   speaker.f.emit(widthOf(node.dtype) === 1 ? 'select' : 'v128.bitselect')
+}
+
+/** Whether all bits of a value are known to be 0. */
+function isZero(node: Node): boolean {
+  return Object.is(splatOf(node), 0)
 }
 
 /** What an instruction of floats is called for a node's type: `f32x4.` */

@@ -6,9 +6,11 @@
 
 import type { Caps } from '../../base/caps.ts'
 import type { Vector, Width } from '../../base/dtype.ts'
-import { type LaneScope, uniform } from '../../ir/author.ts'
+import { item } from '../../base/list.ts'
+import { type LaneScope, type Var, uniform } from '../../ir/author.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import type { Value } from '../../ir/value.ts'
+import { expBelowZero } from '../../ir/math.ts'
+import type { Value, VectorOf } from '../../ir/value.ts'
 import { elements } from '../element.ts'
 import { NONE, type Work, family, isCpu, isGpu } from '../family.ts'
 import { type Team, combineLanes, flatGrid, flatGroup, teamFor } from '../lanes.ts'
@@ -27,6 +29,8 @@ export interface SoftmaxParams {
 /** Where the maximum starts: finite, so that differences of it are never NaN. Entries below it count as -Infinity. */
 const LOWEST = -1e38
 const MOST_LANES = 1024
+/** Vectors that a CPU works on at a time: a sum need not wait for the one before it. */
+const STREAMS = 4
 
 /** What a kernel is written for. */
 type SoftmaxTraits = Required<Pick<SoftmaxParams, 'type' | 'log'>> & Team & { readonly width: Width }
@@ -120,25 +124,34 @@ function writeVectors({ type, log, width }: SoftmaxTraits, kernel: Write): Kerne
     const row = k.let('row', flatGroup(k))
     k.when(row.lt(rows), () => {
       const start = k.let('start', row.mul(cols))
+      const blocks = k.let('blocks', cols.div(STREAMS * width).mul(STREAMS * width))
       const whole = k.let('whole', cols.div(width).mul(width))
-      const each = (vector: (at: Value<'u32'>) => void, one: (at: Value<'u32'>) => void): void => {
-        k.for({ name: 'c', to: whole, step: width }, (c) => vector(start.add(c)))
+      /** Several vectors at a time, of which each has its own `stream`, then the rest. */
+      const each = (vector: (at: Value<'u32'>, stream: number) => void, one: (at: Value<'u32'>) => void): void => {
+        k.for({ name: 'c', to: blocks, step: STREAMS * width }, (c) => {
+          for (let stream = 0; stream < STREAMS; stream++) vector(start.add(c).add(stream * width), stream)
+        })
+        k.for({ name: 'c', from: blocks, to: whole, step: width }, (c) => vector(start.add(c), 0))
         k.for({ name: 'c', from: whole, to: cols }, (c) => one(start.add(c)))
       }
-      const maxes = k.var('maxes', k.const('f32', LOWEST).splat(width))
+      const streams = (name: string, value: number): Var<Vector<'f32'>>[] =>
+        Array.from({ length: STREAMS }, () => k.var(name, k.const('f32', value).splat(width)))
+      const together = (all: readonly Var<Vector<'f32'>>[], join: (a: VectorOf<'f32'>, b: VectorOf<'f32'>) => VectorOf<'f32'>) =>
+        all.map((each) => each.get()).reduce(join)
+      const maxes = streams('maxes', LOWEST)
       const highest = k.var('highest', k.const('f32', LOWEST))
       each(
-        (at) => maxes.set(higher(maxes.get(), x.vector(at, width))),
-        (at) => highest.set(higher(highest.get(), x.one(at))),
+        (at, stream) => item(maxes, stream).set(item(maxes, stream).get().max(x.vector(at, width))), // NaN is seen by the sum
+        (at) => highest.set(highest.get().max(x.one(at))),
       )
-      const max = k.let('max', higher(highest.get(), maxes.get().hmax()))
-      const sums = k.var('sums', k.const('f32', 0).splat(width))
+      const max = k.let('max', highest.get().max(together(maxes, (a, b) => a.max(b)).hmax()))
+      const sums = streams('sums', 0)
       const rest = k.var('rest', k.const('f32', 0))
       each(
-        (at) => {
-          const weights = k.let('weights', x.vector(at, width).sub(max).exp())
+        (at, stream) => {
+          const weights = k.let('weights', expBelowZero(x.vector(at, width).sub(max)))
           if (keeps) y.store(at, weights, width)
-          sums.set(sums.get().add(weights))
+          item(sums, stream).set(item(sums, stream).get().add(weights))
         },
         (at) => {
           const weight = k.let('weight', x.one(at).sub(max).exp())
@@ -146,7 +159,8 @@ function writeVectors({ type, log, width }: SoftmaxTraits, kernel: Write): Kerne
           rest.set(rest.get().add(weight))
         },
       )
-      const scale = k.let('scale', scaleOf(k, rest.get().add(sums.get().hsum()), log))
+      const sum = rest.get().add(together(sums, (a, b) => a.add(b)).hsum())
+      const scale = k.let('scale', scaleOf(k, sum, log))
       const kept = keeps && 'load' in p.y ? floatSource(k, type, p.y) : undefined
       each(
         (at) => y.store(at, kept ? kept.vector(at, width).mul(scale) : weigh(x.vector(at, width), max, scale, log), width),
@@ -164,11 +178,6 @@ function scaleOf(k: LaneScope, sum: Value<'f32'>, log: boolean): Value<'f32'> {
 function weigh<D extends Floats>(value: Value<D>, max: Value<'f32'>, scale: Value<'f32'>, log: boolean): Value<D> {
   const below = value.sub(max.like(value))
   return log ? below.sub(scale.like(value)) : below.exp().mul(scale.like(value))
-}
-
-/** The larger one; NaN is seen by the sum. */
-function higher<D extends Floats>(a: Value<D>, b: Value<D>): Value<D> {
-  return b.gt(a).select(b, a)
 }
 
 type Floats = 'f32' | Vector<'f32'>
