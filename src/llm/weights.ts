@@ -37,6 +37,9 @@ export interface LoadModelOptions {
   readonly signal?: AbortSignal
 }
 
+/** Weights that are packed while another is brought. */
+const MOST_PACKING = 3
+
 /** A weight that a model asked for, and where its bytes go. */
 interface Weight {
   readonly slice: WeightSlice
@@ -64,16 +67,29 @@ export async function loadModel(
     for (const handle of owned.splice(0)) device.free(handle)
   }
   let loaded = 0
+  /** what packs weights while the next ones are brought, in order */
+  const packing: { readonly done: Promise<unknown>; readonly bytes: number }[] = []
+  const finish = async (most: number): Promise<void> => {
+    while (packing.length > most) {
+      const { done, bytes } = packing.shift() ?? { done: undefined, bytes: 0 }
+      await done
+      loaded += bytes
+      onProgress?.({ loaded, total })
+    }
+  }
   try {
     for (const { slice, storage } of wanted) {
       signal?.throwIfAborted()
-      for (const [layout, buffer] of await loadWeight(device, slice, layouts.get(storage) ?? new Set(), mmap)) {
+      const { buffers, done } = await loadWeight(device, slice, layouts.get(storage) ?? new Set(), mmap)
+      for (const [layout, buffer] of buffers) {
         owned.push(buffer)
         storage.put(layout, { buffer, offset: 0 })
       }
-      loaded += bytesOf(slice)
-      onProgress?.({ loaded, total })
+      done.catch(() => {}) // whoever waits for it hears of it
+      packing.push({ done, bytes: bytesOf(slice) })
+      await finish(MOST_PACKING)
     }
+    await finish(0)
     for (const { values, storage } of asked.constants) {
       const buffer = device.alloc(values.byteLength)
       owned.push(buffer)
@@ -142,29 +158,28 @@ function traceStep(model: LanguageModel): Tensor {
   return model.logits(model.forward(step))
 }
 
-/** The buffers of a weight, by layout. What is packed is made on the device from what the file has. */
-async function loadWeight(
-  device: Device,
-  slice: WeightSlice,
-  layouts: ReadonlySet<Layout>,
-  mmap: boolean,
-): Promise<Map<Layout, BufferHandle>> {
-  const plain = await device.load(rangeOf(slice, mmap))
-  const buffers = new Map<Layout, BufferHandle>([['plain', plain]])
-  try {
-    if (layouts.has('packed')) buffers.set('packed', await pack(device, slice, plain))
-  } catch (error) {
-    device.free(plain)
-    throw error
-  }
-  if (!layouts.has('plain')) {
-    buffers.delete('plain')
-    device.free(plain)
-  }
-  return buffers
+/** A weight whose memory is there, by layout; all of it has its values when it is done. */
+interface LoadedWeight {
+  readonly buffers: ReadonlyMap<Layout, BufferHandle>
+  readonly done: Promise<unknown>
 }
 
-async function pack(device: Device, slice: WeightSlice, source: BufferHandle): Promise<BufferHandle> {
+/** What is packed is made on the device from what the file has. */
+async function loadWeight(device: Device, slice: WeightSlice, layouts: ReadonlySet<Layout>, mmap: boolean): Promise<LoadedWeight> {
+  const plain = await device.load(rangeOf(slice, mmap))
+  if (!layouts.has('packed')) return { buffers: new Map([['plain', plain]]), done: Promise.resolve() }
+  let isKept = false
+  try {
+    const { buffer, done } = await pack(device, slice, plain)
+    isKept = layouts.has('plain')
+    return { buffers: new Map([['packed', buffer], ...(isKept ? [['plain', plain] as const] : [])]), done }
+  } finally {
+    if (!isKept) device.free(plain)
+  }
+}
+
+/** Begins to pack; the buffer has its values when it is done. */
+async function pack(device: Device, slice: WeightSlice, source: BufferHandle): Promise<{ buffer: BufferHandle; done: Promise<unknown> }> {
   const params = { format: slice.tensor.type, m: rowsOf(slice), k: columnsOf(slice) }
   const target = device.alloc(packedBytes(params))
   try {
@@ -178,8 +193,7 @@ async function pack(device: Device, slice: WeightSlice, source: BufferHandle): P
         grid: launch.grid,
       })),
     )
-    await device.submit(commands)
-    return target
+    return { buffer: target, done: device.submit(commands) }
   } catch (error) {
     device.free(target)
     throw error
