@@ -54,7 +54,7 @@ export abstract class ProductMethods extends GatherMethods {
   }
   /** The linear layer of `weight` with a low-rank change: x Wᵀ + scale (x Aᵀ) Bᵀ, with a [r, in] and b [out, r]. */
   lora(weight: this, a: this, b: this, scale = 1): this {
-    return this.linear(weight).add(this.linear(a).linear(b).mul(scale))
+    return this.linear(weight).add(this.linear(a).mul(scale).linear(b))
   }
   /** The rows of this table, in any format, that `ids` name. */
   embedding(ids: this): this {

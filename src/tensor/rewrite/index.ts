@@ -9,6 +9,7 @@ import { packedWeights } from './packed.ts'
 import { reducedChains } from './reduce.ts'
 import { residualSums } from './residual.ts'
 import { type Rewrite, applyRewrite } from './rewrite.ts'
+import { turnedFactors } from './transpose.ts'
 import { views } from './view.ts'
 import { widerFloats } from './wider.ts'
 
@@ -19,6 +20,7 @@ export const REWRITES: readonly Rewrite[] = [
   widerFloats,
   packedWeights,
   residualSums,
+  turnedFactors,
   elementwiseChains,
   int8Sources,
   reducedChains,
