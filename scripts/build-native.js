@@ -220,7 +220,7 @@ export async function buildNative({
   if (process.platform === 'win32') return { built: false, reason: 'the native CPU library needs a POSIX system; WebAssembly serves' }
   const compiler = await findCompiler()
   if (compiler === undefined) return { built: false, reason: 'no C compiler (install gcc or clang, or set CC); WebAssembly serves' }
-  if (!existsSync(join(distFolder, 'llm', 'kernel-list.js'))) return { built: false, reason: 'dist/ is not built' }
+  if (!existsSync(join(distFolder, 'train', 'kernel-list.js'))) return { built: false, reason: 'dist/ is not built' }
   const load = (/** @type {string} */ path) => import(pathToFileURL(join(distFolder, path)).href)
   const { LEVELS, cpuCaps } = await load('device/cpu/level.js')
   const ours = LEVELS.filter((level) => level.arch === arch)
@@ -241,8 +241,8 @@ export async function buildNative({
   const current = existsSync(first) && (stamped(stampPath) || stamped(allStampPath))
   if (!force && list === undefined && current && levels.every(({ name }) => isIntact(folder, name))) return { built: false, path: first }
 
-  const [{ collectKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
-    load('llm/kernel-list.js'),
+  const [{ collectAllKernels }, { emitC }, { hashKernel }, { hashSources }] = await Promise.all([
+    load('train/kernel-list.js'),
     load('emit/c.js'),
     load('ir/hash.js'),
     load('device/open/code-hash.js'),
@@ -260,7 +260,7 @@ export async function buildNative({
       if (!lists.has(level.width))
         lists.set(
           level.width,
-          await (list ?? collectKernels)(
+          await (list ?? collectAllKernels)(
             cpuCaps({ width: level.width, registers: level.registers, threads: LISTED_THREADS, bufferBytes: 2 ** 40 }),
           ),
         )

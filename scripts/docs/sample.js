@@ -54,6 +54,7 @@ export const SAMPLES = {
   matmul: { y: [3, 2], call: (x, y) => x.matmul(y) },
   dot: { x: [3], call: (x, y) => x.dot(y) },
   linear: { call: (x, y) => x.linear(y) },
+  linearTransposed: { y: [2, 4], call: (x, y) => x.transpose().linearTransposed(y) },
   lora: { call: (x, y) => x.lora(y, y, y.slice(null, [0, 2])) },
   embedding: { call: (x, _, { ids }) => x.embedding(ids(4)) },
   einsum: { call: (x, y) => x.einsum('ij,kj->ik', y) },

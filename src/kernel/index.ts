@@ -10,6 +10,7 @@ import { linear } from './linear/linear.ts'
 import { packedLinear } from './linear/packed-linear.ts'
 import { quantize8 } from './linear/quantize8.ts'
 import { repack } from './linear/repack.ts'
+import { linearTransposed } from './linear/transposed.ts'
 import { matmul } from './matmul/matmul.ts'
 import { map } from './map/map.ts'
 import { gather } from './move/gather.ts'
@@ -32,6 +33,7 @@ import { unfold } from './window/unfold.ts'
 /** In the order that `ingot kernel --list` shows them. */
 export const FAMILIES: readonly Family[] = [
   linear,
+  linearTransposed,
   matmul,
   packedLinear,
   quantize8,

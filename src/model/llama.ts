@@ -3,6 +3,7 @@
 
 import { attend } from '../nn/attention.ts'
 import { type StepInput, layerCache } from '../nn/cache.ts'
+import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
 import { type Rope, applyRope, makeRope, readBase, readRopeDims, readScaling } from '../nn/rope.ts'
@@ -56,15 +57,15 @@ export const llama: Architecture = {
       width,
       cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
-        let x = embedding.embedding(tokens).named('embedding') // [n, width]
-        layers.forEach((layer, i) => {
+        const embedded = embedding.embedding(tokens).named('embedding') // [n, width]
+        const x = throughLayers(embedded, layers, cache, (x, layer, i) => {
           const h = x.rmsNorm(layer.attnNorm, eps)
           const q = applyRope(rope, applyLinear(layer.q, h), positions, heads) // [n, heads * dim]
           const k = applyRope(rope, applyLinear(layer.k, h), positions, kvHeads) // [n, kvHeads * dim]
           const v = applyLinear(layer.v, h)
           const mixed = attend(q, k, v, layerCache(cache, i), positions, { heads, scale, window })
-          x = x.add(applyLinear(layer.out, mixed)).named(`layer ${i} attention`)
-          x = x.add(applyGated(layer.ffn, x.rmsNorm(layer.ffnNorm, eps), 'silu')).named(`layer ${i}`)
+          const half = x.add(applyLinear(layer.out, mixed)).named(`layer ${i} attention`)
+          return half.add(applyGated(layer.ffn, half.rmsNorm(layer.ffnNorm, eps), 'silu')).named(`layer ${i}`)
         })
         return x.rmsNorm(norm, eps).named('hidden')
       },

@@ -3,6 +3,7 @@
 
 import { attend } from '../nn/attention.ts'
 import { type StepInput, layerCache } from '../nn/cache.ts'
+import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
 import { normHeads } from '../nn/norm.ts'
@@ -59,15 +60,15 @@ export const qwen3: Architecture = {
       width,
       cache: { layers: sizes.layers, heads: kvHeads, dim },
       forward({ tokens, positions, cache }: StepInput): Tensor {
-        let x = embedding.embedding(tokens).named('embedding') // [n, width]
-        layers.forEach((layer, i) => {
+        const embedded = embedding.embedding(tokens).named('embedding') // [n, width]
+        const x = throughLayers(embedded, layers, cache, (x, layer, i) => {
           const h = x.rmsNorm(layer.attnNorm, eps)
           const q = applyRope(rope, normHeads(applyLinear(layer.q, h), layer.qNorm, heads, eps), positions, heads) // [n, heads * dim]
           const k = applyRope(rope, normHeads(applyLinear(layer.k, h), layer.kNorm, kvHeads, eps), positions, kvHeads) // [n, kvHeads * dim]
           const v = applyLinear(layer.v, h)
           const mixed = attend(q, k, v, layerCache(cache, i), positions, { heads, scale })
-          x = x.add(applyLinear(layer.out, mixed)).named(`layer ${i} attention`)
-          x = x.add(applyGated(layer.ffn, x.rmsNorm(layer.ffnNorm, eps), 'silu')).named(`layer ${i}`)
+          const half = x.add(applyLinear(layer.out, mixed)).named(`layer ${i} attention`)
+          return half.add(applyGated(layer.ffn, half.rmsNorm(layer.ffnNorm, eps), 'silu')).named(`layer ${i}`)
         })
         return x.rmsNorm(norm, eps).named('hidden')
       },

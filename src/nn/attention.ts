@@ -2,6 +2,7 @@
 // Without one: rows see each other, in products that have gradients.
 
 import { IngotError } from '../base/error.ts'
+import { checkpoint } from '../tensor/grad.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { LayerCache, RowBlocks } from './cache.ts'
 
@@ -46,16 +47,31 @@ function attendRows(
   const group = heads / kvHeads
   const queries = q.reshape(blocks, block, kvHeads, group, dim).permute(0, 2, 3, 1, 4) // [blocks, kvHeads, group, block, dim]
   const [keys, values] = [k, v].map((x) => x.reshape(blocks, block, kvHeads, 1, dim).permute(0, 2, 3, 1, 4)) as [Tensor, Tensor]
-  const scores = queries.matmul(keys.transpose()).mul(scale) // [blocks, kvHeads, group, block, block]
-  const capped = softcap > 0 ? scores.div(softcap).tanh().mul(softcap) : scores
-  const weights = visible(positions, blocks, block, window).where(capped, -1e30).softmax()
-  return weights.matmul(values).permute(0, 3, 1, 2, 4).reshape(n, all)
+  /** Rows [from, to) of each block. They see none after them. */
+  const rows = (from: number, to: number) => (queries: Tensor, keys: Tensor, values: Tensor) => {
+    const scores = queries.matmul(keys.transpose()).mul(scale) // [blocks, kvHeads, group, to - from, to]
+    const capped = softcap > 0 ? scores.div(softcap).tanh().mul(softcap) : scores
+    return visible(positions.reshape(blocks, block), from, to, window).where(capped, -1e30).softmax().matmul(values)
+  }
+  if (block <= TILE) return rows(0, block)(queries, keys, values).permute(0, 3, 1, 2, 4).reshape(n, all)
+  // Scores of all rows would be the largest tensor of a layer: they are there some rows at a time, and computed again for gradients.
+  const parts = Array.from({ length: Math.ceil(block / TILE) }, (_, tile) => {
+    const [from, to] = [tile * TILE, Math.min(block, (tile + 1) * TILE)]
+    const seen = (x: Tensor): Tensor => x.narrow(3, 0, to)
+    return checkpoint(rows(from, to))(queries.narrow(3, from, to - from), seen(keys), seen(values))
+  })
+  return Tensor.concat(parts, 3).permute(0, 3, 1, 2, 4).reshape(n, all)
 }
 
-/** Which columns each row sees: [blocks, 1, 1, block, block]. Its sequence began as many rows ago as its position says. */
-function visible(positions: Tensor, blocks: number, block: number, window: number): Tensor {
-  const [row, column] = [0, 1].map((axis) => Tensor.iota([block, block], axis).reshape(1, 1, 1, block, block)) as [Tensor, Tensor]
-  const begun = column.add(positions.reshape(blocks, 1, 1, block, 1)).ge(row)
+/** Rows of a block whose scores are there at a time. */
+const TILE = 256
+
+/** Which columns rows [from, to) of each block see: [blocks, 1, 1, to - from, to]. A sequence began as many rows ago as a position says. */
+function visible(positions: Tensor, from: number, to: number, window: number): Tensor {
+  const [blocks = 1] = positions.shape
+  const [index, column] = [0, 1].map((axis) => Tensor.iota([to - from, to], axis).reshape(1, 1, 1, to - from, to)) as [Tensor, Tensor]
+  const row = from === 0 ? index : index.add(from)
+  const begun = column.add(positions.narrow(1, from, to - from).reshape(blocks, 1, 1, to - from, 1)).ge(row)
   const past = column.le(row).and(begun)
   return window > 0 ? past.and(column.add(window).gt(row)) : past
 }

@@ -16,6 +16,8 @@ export interface LayerCache {
  */
 export interface RowBlocks {
   readonly block: number
+  /** what layers compute inside is not kept for gradients but computed again (layer.ts): less memory for more time */
+  readonly recompute?: boolean
 }
 
 /** What one step of a model is given. `n` tokens, one row each. */

@@ -5,6 +5,7 @@
 // call. What f computes without tensors happens while it is traced, and never again; random numbers without a seed are drawn by every call.
 
 import type { BufferHandle, Command, Device, Range } from '../device/device.ts'
+import { arenaBytes } from './arena.ts'
 import { resolveDevice } from './default-device.ts'
 import { realizeNode } from './evaluate.ts'
 import { operandsFirst } from './graph.ts'
@@ -22,6 +23,8 @@ import { flatten, mapTree } from './tree.ts'
 /** A function whose plans are kept. Dispose of it to give back their memory. */
 export interface Compiled<A extends readonly unknown[], R> extends Disposable {
   (...args: A): Promise<R>
+  /** Bytes that calls with such arguments need beside the tensors that they read, known without planning or running one. */
+  bytesFor(...args: A): Promise<number>
 }
 
 /** Results up to this many bytes are brought back with the submission that computes them; larger ones stay on the device. */
@@ -57,7 +60,7 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
   let last: Promise<unknown> = Promise.resolve()
   const call = async (args: A): Promise<R> => {
     const { tensors, form } = flatten(args)
-    const known = entries.get(form) ?? trace(f, args)
+    const known = entries.get(form) ?? trace(f, args).then(makeEntry)
     entries.set(form, known)
     known.catch(() => entries.delete(form))
     const entry = await known
@@ -70,6 +73,7 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
     return mine
   }
   return Object.assign(compiled, {
+    bytesFor: async (...args: A) => bytesOfTrace(await trace(f, args)),
     [Symbol.dispose]: () => {
       // After the calls under way. A device that was closed meanwhile has given back everything.
       last = last.then(() => releaseAll(entries)).catch(() => {})
@@ -77,7 +81,14 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
   })
 }
 
-async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args: A): Promise<Entry> {
+/** What a function did with stand-ins for its arguments. Leaves have no memory yet. */
+interface Traced extends Pick<Entry, 'device' | 'inputs' | 'keys' | 'result' | 'outputs'> {
+  readonly effects: readonly TensorNode[]
+  /** what it assigns to */
+  readonly targets: readonly TensorNode[]
+}
+
+async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args: A): Promise<Traced> {
   const before = countMade()
   const stand: Tensor[] = []
   const own = mapTree(args, (tensor) => {
@@ -100,17 +111,28 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
   const inputs = stand.map(({ node }) => node).filter((node): node is TensorNode & Leaf => node.op === 'leaf')
   const device = await resolveDevice(commonDevice('compile', [...stand, ...results, ...assigned.map(({ tensor }) => tensor)]))
   await realizeOlder([...values, ...assigned.flatMap(({ old, value }) => [old, value])], before, device)
-  const { keys } = done
   const outputs = values.map((node) => (bytesOf(node) <= SMALL ? { node } : { node, leaf: leafLike(node) }))
-  // An argument that the function assigns to has memory of its own here: that of the caller does not change.
-  const named = [...inputs.filter((leaf) => !assigned.some(({ old }) => old === leaf)), ...outputs.flatMap(({ leaf }) => leaf ?? [])]
-  const open = new Map(device.caps.blanks === true ? named.map((leaf, blank) => [leaf.attrs.storage, blank]) : [])
-  for (const leaf of [...inputs, ...keys, ...outputs.flatMap((output) => output.leaf ?? [])])
-    if (!open.has(leaf.attrs.storage)) giveMemory(leaf, device)
   const effects = [
     ...outputs.flatMap(({ node, leaf }) => (leaf ? [makeNode('assign', [leaf, node], {})] : [])),
     ...assigned.map(({ old, value }) => makeNode('assign', [old, value], {})),
   ]
+  return { device, inputs, keys: done.keys, result, outputs, effects, targets: assigned.map(({ old }) => old) }
+}
+
+/** Memory for arguments and large results, and for everything on the way. */
+function bytesOfTrace({ device, inputs, keys, outputs, effects }: Traced): number {
+  const own = [...inputs, ...keys, ...outputs.flatMap(({ leaf }) => leaf ?? [])]
+  const reads = outputs.flatMap(({ leaf, node }) => (leaf ? [] : [node]))
+  return own.reduce((sum, leaf) => sum + sizeOf(leaf), 0) + arenaBytes([...reads, ...effects], reads.length, device.caps)
+}
+
+async function makeEntry({ device, inputs, keys, result, outputs, effects, targets }: Traced): Promise<Entry> {
+  const values = outputs.map(({ node }) => node)
+  const large = outputs.flatMap(({ leaf }) => leaf ?? [])
+  // An argument that the function assigns to has memory of its own here: that of the caller does not change.
+  const named = [...inputs.filter((leaf) => !targets.includes(leaf)), ...large]
+  const open = new Map(device.caps.blanks === true ? named.map((leaf, blank) => [leaf.attrs.storage, blank]) : [])
+  for (const leaf of [...inputs, ...keys, ...large]) if (!open.has(leaf.attrs.storage)) giveMemory(leaf, device)
   const captured = operandsFirst([...values, ...effects]).flatMap((node) =>
     node.op === 'leaf' && !inputs.includes(node) && !keys.includes(node) && !outputs.some(({ leaf }) => leaf === node) ? [node] : [],
   )
@@ -120,7 +142,7 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
     effects: effects.map((node) => new Tensor(node)),
     open,
   })
-  const changed = new Set(assigned.flatMap(({ old }) => (old.op === 'leaf' ? [old.attrs.storage.at('plain').buffer] : [])))
+  const changed = new Set(targets.flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage.at('plain').buffer] : [])))
   const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
   return { device, plan, inputs, open, changed, keys, result, outputs, captured: holders }
 }
@@ -144,10 +166,9 @@ function leafLike({ shape, dtype }: TensorNode): Leaf {
   return { op: 'leaf', shape, dtype, src: [], attrs: { storage: new Storage(), layout: 'plain' } }
 }
 
-function giveMemory(leaf: Leaf, device: Device): Leaf {
+function giveMemory(leaf: Leaf, device: Device): void {
   const buffer = device.alloc(sizeOf(leaf))
   leaf.attrs.storage.put('plain', { buffer, offset: 0 })
-  return leaf
 }
 
 function sizeOf(leaf: Leaf): number {

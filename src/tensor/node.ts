@@ -140,6 +140,7 @@ export interface Operations {
   norm: { operands: [x: TensorNode, ...scales: TensorNode[]]; attrs: NormAttrs }
   softmax: { operands: [x: TensorNode]; attrs: { readonly log: boolean } }
   linear: { operands: [x: TensorNode, weight: TensorNode, ...bias: TensorNode[]]; attrs: Nothing }
+  linearTransposed: { operands: [x: TensorNode, weight: TensorNode]; attrs: Nothing }
   dequantize: { operands: [weight: TensorNode]; attrs: Nothing }
   embedding: { operands: [table: TensorNode, ids: TensorNode]; attrs: Nothing }
   rope: { operands: [x: TensorNode, positions: TensorNode, freqs: TensorNode]; attrs: RopeAttrs }

@@ -2,7 +2,7 @@
 // overwrites it. Where that is impossible, because a reader needs the new value as well, the reader gets a copy of the old one.
 
 import { type Graph, graphOf, replaceNodes, withOperands } from './graph.ts'
-import { type TensorNode, operandsOf } from './node.ts'
+import { type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { hasKernels, inPlaceOperand } from './op/index.ts'
 import { fail, show } from './operand.ts'
 import type { Storage } from './storage.ts'
@@ -104,8 +104,7 @@ function sort({ roots, nodes }: Graph): TensorNode[] | Conflict {
     if (wait !== undefined) waits.set(node, wait)
     const target = overwritten(node)
     const before = target === undefined ? [] : readersOf(readers, node, valueOf(target))
-    // What takes longest comes first, so that what is quickly had is not held meanwhile.
-    const operands = operandsOf(node).toSorted((a, b) => (depths.get(b) ?? 0) - (depths.get(a) ?? 0))
+    const operands = operandsOf(node).toSorted((a, b) => compareTurns(a, b, depths))
     const needed = [...before, ...operands.map((operand) => ({ node: operand, wait: { from: node } }))]
     for (const next of needed.toReversed()) {
       if (state.get(next.node) === 'open') return findConflict(next.node, next.wait, waits)
@@ -113,6 +112,20 @@ function sort({ roots, nodes }: Graph): TensorNode[] | Conflict {
     }
   }
   return order
+}
+
+/** Results of so many bytes, a number or two, may be held for as long as it takes. */
+const SMALL = 16
+
+/**
+ * Which of two operands is computed first. What takes longest, so that what is quickly had is not held meanwhile; but before that what is
+ * small, and of that what is quickly had: the norms of gradients, layer by layer, let go of what each of them reads.
+ */
+function compareTurns(a: TensorNode, b: TensorNode, depths: ReadonlyMap<TensorNode, number>): number {
+  const [smallA, smallB] = [bytesOf(a) <= SMALL, bytesOf(b) <= SMALL]
+  if (smallA !== smallB) return smallA ? -1 : 1
+  const deeper = (depths.get(b) ?? 0) - (depths.get(a) ?? 0)
+  return smallA ? -deeper : deeper
 }
 
 /** How many nodes lie below each, one after the other; they come operands first. */

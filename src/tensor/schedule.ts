@@ -72,37 +72,32 @@ function allocate(
   })
   for (const root of roots) lastUse.set(home(root), Infinity)
 
-  const slots = new Slots()
-  const slotOf = new Map<Home, number>()
-  const kept = new Map<TensorNode, number>()
-  const scratch = new Map<Step, Readonly<Record<string, number>>>()
+  const tenants: Tenant[] = []
+  const own = new Map<Home, Tenant>()
+  const scratch = new Map<Step, Readonly<Record<string, Tenant>>>()
+  const add = (bytes: number, from: number, to: number): Tenant => {
+    const tenant: Tenant = { bytes, from, to, slot: -1 }
+    tenants.push(tenant)
+    return tenant
+  }
   steps.forEach((step, at) => {
-    const own = home(step.result)
-    if (own === step.result) {
-      const isKept = keep(own)
-      const slot = isKept ? slots.add(bytesOf(own)) : slots.take(bytesOf(own))
-      slotOf.set(own, slot)
-      if (isKept) kept.set(own, slot)
-    }
-    const taken = Object.fromEntries(Object.entries(scratchOf(step)).map(([name, bytes]) => [name, slots.take(bytes)]))
-    scratch.set(step, taken)
-    for (const slot of Object.values(taken)) slots.give(slot)
-    for (const used of new Set([...operandsOf(step.node).map(home), own])) {
-      const slot = slotOf.get(used)
-      if (slot !== undefined && !kept.has(used) && (lastUse.get(used) ?? at) <= at) slots.give(slot)
-    }
+    const place = home(step.result)
+    if (place === step.result) own.set(place, add(bytesOf(place), at, keep(place) ? Infinity : Math.max(at, lastUse.get(place) ?? at)))
+    scratch.set(step, Object.fromEntries(Object.entries(scratchOf(step)).map(([name, bytes]) => [name, add(bytes, at, at)])))
   })
+  const kept = [...own].filter(([node]) => keep(node))
+  const slotBytes = shareSlots(tenants, new Set(kept.map(([, tenant]) => tenant)))
 
   return {
-    slotBytes: slots.bytes,
-    kept,
-    scratchOf: (step) => scratch.get(step) ?? {},
+    slotBytes,
+    kept: new Map(kept.map(([node, { slot }]) => [node, slot])),
+    scratchOf: (step) => Object.fromEntries(Object.entries(scratch.get(step) ?? {}).map(([name, { slot }]) => [name, slot])),
     placeOf(node) {
-      const own = home(node)
-      if (own.op === 'leaf') return { leaf: own }
-      const slot = slotOf.get(own)
-      if (slot === undefined) throw new Error(`${node.op} has no place`)
-      return { slot }
+      const place = home(node)
+      if (place.op === 'leaf') return { leaf: place }
+      const tenant = own.get(place)
+      if (tenant === undefined) throw new Error(`${node.op} has no place`)
+      return { slot: tenant.slot }
     },
   }
 }
@@ -157,30 +152,29 @@ function inMemoryOf(value: TensorNode, old: Storage): TensorNode | undefined {
   return value.op === 'map' && more.length === 0 ? mapInPlace(value, inPlace) : undefined
 }
 
-class Slots {
-  readonly bytes: number[] = []
-  readonly #free = new Set<number>()
+/** Something that needs a slot from one step to another, both included: what a step reads is not where it writes. */
+interface Tenant {
+  readonly bytes: number
+  readonly from: number
+  readonly to: number
+  slot: number
+}
 
-  /** The free slot that fits best; else the largest free one, grown; else a new one. */
-  take(bytes: number): number {
-    let best = -1
-    for (const slot of this.#free) {
-      const [size, chosen] = [this.bytes[slot] ?? 0, this.bytes[best] ?? -1]
-      const better = best < 0 || (size >= bytes ? chosen < bytes || size < chosen : chosen < bytes && size > chosen)
-      if (better) best = slot
-    }
-    if (best < 0) return this.add(bytes)
-    this.#free.delete(best)
-    this.bytes[best] = Math.max(this.bytes[best] ?? 0, bytes)
-    return best
+/**
+ * Gives every tenant a slot; `alone` ones share it with nobody. The largest choose first, so that no slot ever grows, and each takes the
+ * smallest slot that is free all the time it is there: small results that stay long end up where large ones have been and gone.
+ */
+function shareSlots(tenants: readonly Tenant[], alone: ReadonlySet<Tenant>): number[] {
+  const slots: { readonly bytes: number; readonly tenants: Tenant[] }[] = []
+  const isFree = (slot: number, { from, to }: Tenant): boolean =>
+    slots[slot]?.tenants.every((other) => other.to < from || other.from > to) ?? false
+  for (const tenant of tenants.toSorted((a, b) => b.bytes - a.bytes)) {
+    let slot = alone.has(tenant) ? -1 : slots.length - 1
+    // The last slots are the smallest.
+    while (slot >= 0 && !isFree(slot, tenant)) slot--
+    if (slot < 0) slot = slots.push({ bytes: tenant.bytes, tenants: alone.has(tenant) ? [{ ...tenant, from: 0, to: Infinity }] : [] }) - 1
+    slots[slot]?.tenants.push(tenant)
+    tenant.slot = slot
   }
-
-  /** A new one. */
-  add(bytes: number): number {
-    return this.bytes.push(bytes) - 1
-  }
-
-  give(slot: number): void {
-    this.#free.add(slot)
-  }
+  return slots.map(({ bytes }) => bytes)
 }

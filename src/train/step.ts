@@ -1,19 +1,42 @@
 // One step of training: forward, loss, backward, clipping and the optimiser, over one batch or several whose gradients are averaged. It is
-// planned once for each form of the batches, and then one submission, which changes parameters and the optimiser's state in place.
+// planned once for each form of the batches, and then one submission for each batch; the last one changes parameters and the optimiser's
+// state in place.
 
+import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
-import type { LanguageModel } from '../model/model.ts'
-import { type Optimizer, clipByNorm, globalNorm } from '../nn/optim.ts'
+import { type Named, type Optimizer, clipByNorm, globalNorm } from '../nn/optim.ts'
 import { type Compiled, compile } from '../tensor/compile.ts'
 import { gradients } from '../tensor/grad.ts'
+import { bytesOf } from '../tensor/node.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import { type Batch, IGNORED } from './batch.ts'
+import type { Batch } from './batch.ts'
+import { lossOf } from './loss.ts'
 import type { Trainable } from './trainable.ts'
 
 export interface StepOptions {
   readonly optimizer: Optimizer
   /** gradients that are longer together are made this long */
   readonly clipNorm?: number
+  /** layers are computed again for gradients: less memory for more time (default `auto`: where a step would need more than `memory`) */
+  readonly recompute?: boolean | 'auto'
+  /** bytes that everything together may take (default: three quarters of what a CPU has; of GPUs nobody knows) */
+  readonly memory?: number
+}
+
+/** What a step needs, in bytes. */
+export interface StepMemory {
+  /** of the model, as loaded */
+  readonly weights: number
+  /** what learns, where it is not part of that */
+  readonly parameters: number
+  /** what the optimiser remembers */
+  readonly state: number
+  /** batches, and everything that is computed on the way */
+  readonly step: number
+  /** all of them */
+  readonly total: number
+  /** whether layers are computed again */
+  readonly recompute: boolean
 }
 
 /** What a step gives, as it was before its update. */
@@ -32,38 +55,132 @@ export interface Trainer extends Disposable {
   step(batches: readonly Batch[], rate: number): Promise<StepResult>
   /** The loss of a batch, without learning. */
   evaluate(batch: Batch): Promise<number>
+  /** What a step over such batches will need, known before it runs. */
+  memory(batches: readonly Batch[]): Promise<StepMemory>
 }
 
-/** The mean cross entropy of what a model predicts, over the targets that count. */
-export function lossOf(model: LanguageModel, { tokens, targets, positions }: Batch): Tensor {
-  const [, block = 1] = tokens.shape
-  const hidden = model.forward({ tokens: tokens.flatten(), positions: positions.flatten(), cache: { block } }) // [n, width]
-  return model.logits(hidden).crossEntropy(targets.flatten(), { ignoreIndex: IGNORED })
-}
+/** Of the memory of a machine: some is for others. */
+const SHARE = 0.75
 
-export function createTrainer({ device, model, parameters }: Trainable, { optimizer, clipNorm }: StepOptions): Trainer {
-  const names = Object.keys(parameters)
-  const update = compile((batches: readonly Batch[], rate: Tensor) => {
-    const losses = Tensor.stack(batches.map((batch) => lossOf(model, batch)))
-    const found = gradients(losses.mean(), Object.values(parameters))
-    const by = Object.fromEntries(names.flatMap((name, i) => (found[i] === undefined ? [] : [[name, found[i]] as const])))
-    const norm = globalNorm(by)
-    optimizer.update(clipNorm === undefined ? by : clipByNorm(by, clipNorm, norm), rate)
-    return { losses, norm }
-  })
-  const look: Compiled<[Batch], Tensor> = compile((batch: Batch) => lossOf(model, batch))
+export function createTrainer(trainable: Trainable, options: StepOptions): Trainer {
+  const { device, parameters, weightBytes } = trainable
+  const { optimizer, recompute = 'auto', memory: most = memoryOf(device.caps) } = options
+  // They have memory once a step has several batches.
+  const sums = mapNamed(parameters, ({ shape }) => Tensor.zeros(shape, { device }))
+  const all = { kept: makePlans(trainable, options, sums, false), again: makePlans(trainable, options, sums, true) }
+  const number = (value: number): Tensor => Tensor.from(value, { device })
+
+  const memoryWith = async (batches: readonly Batch[], recomputes: boolean): Promise<StepMemory> => {
+    const plans = recomputes ? all.again : all.kept
+    const [isMany, last] = [batches.length > 1, batches.at(-1)]
+    // Each form of a batch has a plan, which keeps its memory.
+    const before = new Map(batches.slice(0, -1).map((batch) => [batch.tokens.shape.join(), batch]))
+    const adding = [...before.values()].map((batch) => plans.add.bytesFor(batch, number(1), number(0)))
+    const ending = last && (isMany ? plans.last.bytesFor(last, number(1), number(0)) : plans.whole.bytesFor(last, number(0)))
+    const learning = bytesOfAll(parameters)
+    const held = { weights: weightBytes, parameters: (isMany ? 2 : 1) * learning, state: bytesOfAll(optimizer.state) }
+    const step = (await Promise.all([...adding, ending ?? 0])).reduce((sum, bytes) => sum + bytes, 0)
+    return { ...held, step, total: held.weights + held.parameters + held.state + step, recompute: recomputes }
+  }
+  const decide = async (batches: readonly Batch[]): Promise<StepMemory> => {
+    if (recompute !== 'auto') return memoryWith(batches, recompute)
+    const kept = await memoryWith(batches, false)
+    return kept.total <= most ? kept : memoryWith(batches, true)
+  }
+  /** What was decided for batches of these shapes. */
+  const known = new Map<string, Promise<StepMemory>>()
+  const memory = (batches: readonly Batch[]): Promise<StepMemory> => {
+    const key = batches.map(({ tokens }) => tokens.shape.join()).join(' ')
+    const found = known.get(key) ?? decide(batches)
+    known.set(key, found)
+    found.catch(() => known.delete(key))
+    return found
+  }
+  const plansFor = async (batches: readonly Batch[]): Promise<Plans> => {
+    const again = recompute === 'auto' ? most < Infinity && (await memory(batches)).recompute : recompute
+    return again ? all.again : all.kept
+  }
   return {
+    memory,
     step: async (batches, rate) => {
-      if (batches.length === 0) throw new IngotError('bad-argument', 'there is nothing to learn from', { op: 'step', got: 'no batches' })
-      const result = await update(batches, Tensor.from(rate, { device }))
-      const losses = Array.from(await result.losses.data())
-      const loss = losses.reduce((sum, each) => sum + each, 0) / losses.length
-      return { loss, losses, norm: await result.norm.item() }
+      const last = batches.at(-1)
+      if (last === undefined) throw new IngotError('bad-argument', 'there is nothing to learn from', { op: 'step', got: 'no batches' })
+      const plans = await plansFor(batches)
+      const share = number(1 / batches.length)
+      const losses: number[] = []
+      for (const [i, batch] of batches.slice(0, -1).entries())
+        losses.push(await (await plans.add(batch, share, number(i === 0 ? 0 : 1))).item())
+      const { loss, norm } = await (batches.length === 1 ? plans.whole(last, number(rate)) : plans.last(last, share, number(rate)))
+      losses.push(await loss.item())
+      return { loss: losses.reduce((sum, each) => sum + each, 0) / losses.length, losses, norm: await norm.item() }
     },
-    evaluate: async (batch) => (await look(batch)).item(),
+    evaluate: async (batch) => (await all.kept.look(batch)).item(),
     [Symbol.dispose]: () => {
-      update[Symbol.dispose]()
-      look[Symbol.dispose]()
+      for (const plans of [all.kept, all.again]) for (const each of Object.values(plans)) each[Symbol.dispose]()
     },
   }
+}
+
+interface Result {
+  readonly loss: Tensor
+  readonly norm: Tensor
+}
+
+/** What a trainer runs, each one submission. */
+interface Plans {
+  /** a step of one batch */
+  readonly whole: Compiled<[batch: Batch, rate: Tensor], Result>
+  /** adds a share of the gradients to `keep` times what was added up before */
+  readonly add: Compiled<[batch: Batch, share: Tensor, keep: Tensor], Tensor>
+  /** adds the last share, and updates */
+  readonly last: Compiled<[batch: Batch, share: Tensor, rate: Tensor], Result>
+  readonly look: Compiled<[batch: Batch], Tensor>
+}
+
+function makePlans({ model, parameters }: Trainable, options: StepOptions, sums: Named, recompute: boolean): Plans {
+  const { optimizer, clipNorm } = options
+  const find = (batch: Batch): { loss: Tensor; by: Named } => {
+    const loss = lossOf(model, batch, { recompute })
+    const found = gradients(loss, Object.values(parameters))
+    return { loss, by: mapNamed(parameters, (_, name, i) => found[i] ?? missing(name)) }
+  }
+  const update = (loss: Tensor, by: Named, rate: Tensor): Result => {
+    const norm = globalNorm(by)
+    optimizer.update(clipNorm === undefined ? by : clipByNorm(by, clipNorm, norm), rate)
+    return { loss, norm }
+  }
+  return {
+    whole: compile((batch: Batch, rate: Tensor) => {
+      const { loss, by } = find(batch)
+      return update(loss, by, rate)
+    }),
+    add: compile((batch: Batch, share: Tensor, keep: Tensor) => {
+      const { loss, by } = find(batch)
+      for (const [name, sum] of Object.entries(sums)) sum.assign(sum.mul(keep).add((by[name] ?? missing(name)).mul(share)))
+      return loss
+    }),
+    last: compile((batch: Batch, share: Tensor, rate: Tensor) => {
+      const { loss, by } = find(batch)
+      const sum = mapNamed(by, (gradient, name) => (sums[name] ?? missing(name)).add(gradient.mul(share)))
+      return update(loss, sum, rate)
+    }),
+    look: compile((batch: Batch) => lossOf(model, batch)),
+  }
+}
+
+function mapNamed(tensors: Named, f: (tensor: Tensor, name: string, index: number) => Tensor): Named {
+  return Object.fromEntries(Object.entries(tensors).map(([name, tensor], i) => [name, f(tensor, name, i)]))
+}
+
+function missing(name: string): never {
+  throw new IngotError('bad-argument', `there is no gradient for ${name}`, { op: 'step', got: name })
+}
+
+/** The largest buffer of a CPU is all of its memory. */
+function memoryOf({ lanes, bufferBytes }: Caps): number {
+  return lanes === 1 ? SHARE * bufferBytes : Infinity
+}
+
+function bytesOfAll(tensors: Readonly<Record<string, Tensor>>): number {
+  return Object.values(tensors).reduce((sum, { node }) => sum + bytesOf(node), 0)
 }

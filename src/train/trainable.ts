@@ -17,6 +17,8 @@ export interface Trainable {
   readonly model: LanguageModel
   /** what learns, by name */
   readonly parameters: Readonly<Record<string, Tensor>>
+  /** of what was loaded */
+  readonly weightBytes: number
   /** Frees all weights; parameters that have memory of their own give it back when nobody holds them. */
   free(): void
 }
@@ -44,7 +46,7 @@ export async function loadTrainable(device: Device, gguf: Gguf, { lora, ...optio
     },
   }
   // Products are exact, so nothing is packed for int8.
-  const { model, free } = await loadModel(device, gguf, architecture, { ...options, packs: false })
+  const { model, weightBytes, free } = await loadModel(device, gguf, architecture, { ...options, packs: false })
   try {
     const made = Object.values(parameters).filter(({ node }) => node.op !== 'leaf')
     await Promise.all(made.map(({ node }) => realizeNode(node, device)))
@@ -52,7 +54,7 @@ export async function loadTrainable(device: Device, gguf: Gguf, { lora, ...optio
     free()
     throw error
   }
-  return { device, model, parameters, free }
+  return { device, model, parameters, weightBytes, free }
 }
 
 /** A source whose weights are parameters: f32 values in memory of their own, since what was loaded may be a view of the file. */

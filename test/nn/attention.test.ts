@@ -2,10 +2,12 @@
 
 import { expect, test } from 'vitest'
 import { IngotError } from '../../src/base/error.ts'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
 import type { Device } from '../../src/device/device.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { ARCHITECTURES } from '../../src/model/index.ts'
 import { type AttentionOptions, attend } from '../../src/nn/attention.ts'
+import { gradients } from '../../src/tensor/grad.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { createTinySource } from './tiny-source.ts'
 import { random } from '../../src/tensor/random.ts'
@@ -41,6 +43,23 @@ test.for(OPTIONS)('blocks and packed sequences see what they would see alone: %j
   })
   const want = await Tensor.concat(alone).data()
   expect(Math.max(...got.map((value, i) => Math.abs(value - want[i]!)))).toBeLessThan(1e-5)
+})
+
+test.for(OPTIONS)('long blocks are taken some rows at a time: %j', async (options) => {
+  await using device = await openCpu()
+  const [n, length] = [600, 200] // three tiles, and three sequences that begin elsewhere
+  const rows = (width: number, seed: number): Tensor => random.normal([n, width], { seed, device })
+  const all = [rows(16, 1), rows(8, 2), rows(8, 3)] as const
+  const positions = ids(device, Array.from({ length: n }, (_, i) => i % length)) // prettier-ignore
+  const mixed = attend(...all, { block: n }, positions, options)
+  const want = attend(...all, { block: length }, positions, options)
+  const cotangent = rows(16, 4)
+  const [changes, defined] = [gradients(mixed, all, cotangent), gradients(want, all, cotangent)]
+  for (const [got, other] of [[mixed, want], ...changes.map((each, i) => [each, defined[i]!])] as [Tensor, Tensor][]) {
+    const [a, b] = [await got.data(), await other.data()]
+    expect(Math.max(...a.map((value, i) => Math.abs(value - b[i]!)))).toBeLessThan(1e-4)
+    expect(Math.max(...a)).toBeGreaterThan(0.1)
+  }
 })
 
 test('rows that do not fall into blocks are refused', async () => {

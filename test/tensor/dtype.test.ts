@@ -24,7 +24,7 @@ const REFUSED: ReadonlyMap<string, readonly ElementType[]> = new Map([
   ...refusing(['mean', 'variance', 'std', 'mse', 'softmax', 'logSoftmax', 'crossEntropy'], INTEGERS),
   ...refusing(['rmsNorm', 'layerNorm', 'standardize', 'instanceNorm', 'groupNorm'], INTEGERS),
   ...refusing(['fold', 'pool', 'maxPool2d', 'averagePool2d', 'l2Pool2d'], INTEGERS),
-  ...refusing(['conv1d', 'conv2d', 'convTranspose1d', 'convTranspose2d', 'linear', 'lora'], INTEGERS),
+  ...refusing(['conv1d', 'conv2d', 'convTranspose1d', 'convTranspose2d', 'linear', 'linearTransposed', 'lora'], INTEGERS),
   ...refusing(['quotient', 'remainder', 'bitAnd', 'bitOr', 'bitXor', 'shiftLeft', 'shiftRight'], FLOATS),
   ...refusing(['cumsum', 'cumprod', 'scatterAdd'], ['bool']),
   // of language models, whose weights and caches have formats of their own

@@ -78,6 +78,7 @@ export const CALLS: Readonly<Record<string, MethodCall>> = {
     (make) => make([4]),
   ),
   linear: call((make) => [make([2, 3])]),
+  linearTransposed: call((make) => [make([3, 2])]),
   lora: call((make) => [make([2, 3]), make([1, 3]), make([2, 1])]),
   embedding: call((make) => [make([2], 'u32')]),
   einsum: call((make) => ['ij,jk->ik', make([3, 2])]),

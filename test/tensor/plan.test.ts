@@ -30,6 +30,7 @@ const fusedOperations: Record<string, (device: Device) => Tensor> = {
   'layer norm': (device) => filled(device, [3, 40], 1).layerNorm(filled(device, [40], 2), filled(device, [40], 3), 1e-5),
   softmax: (device) => filled(device, [4, 33], 1).mul(9).softmax(),
   linear: (device) => filled(device, [3, 32], 1).linear(filled(device, [5, 32], 2), filled(device, [5], 3)),
+  linearTransposed: (device) => filled(device, [3, 5], 1).linearTransposed(filled(device, [5, 32], 2)),
   attention: (device) =>
     filled(device, [2, 4 * 8], 1).cachedAttention(filled(device, [2, 10, 8], 2), filled(device, [2, 10, 8], 3), integers(device, [6, 9]), {
       heads: 4,

@@ -39,3 +39,21 @@ test('two leaves of one memory are not taken for two memories, though a plan for
   const one = storage()
   expect(await sums(device, one, one)).toBe(14 + 10) // what was there before is what the second one sees
 })
+
+test.each([1, 2, 3])('a product reads factors that are transposed %i times where they lie', async (times) => {
+  await using device = openReference()
+  const of = (shape: number[]): Tensor =>
+    Tensor.from(Float32Array.from({ length: shape.reduce((a, b) => a * b) }, (_, i) => Math.cos(i)), { shape, device }) // prettier-ignore
+  const turn = (x: Tensor, count: number): Tensor => (count === 0 ? x : turn(x.transpose(), count - 1))
+  const [a, b] = [of([3, 9, 9]), of([9, 9])]
+  await a.realize()
+  await b.realize()
+  const { dispatches } = { ...device.stats }
+  const got = await turn(a, times)
+    .matmul(turn(b, times + 1))
+    .data()
+  expect(device.stats.dispatches - dispatches).toBe(1)
+  const copied = (x: Tensor, isTurned: boolean): Tensor => (isTurned ? x.transpose().mul(1) : x)
+  const want = await copied(a, times % 2 === 1).matmul(copied(b, times % 2 === 0)).data() // prettier-ignore
+  got.forEach((value, i) => expect(value).toBeCloseTo(want[i]!, 5))
+})

@@ -36,6 +36,8 @@ export interface MatrixTile {
   readonly inner: Value<'u32', 'uniform'>
   /** b is staged in halves, which hold all its values */
   readonly half: boolean
+  /** b is staged along its columns: `putColumn` takes four neighbouring ones, from `i` on, of step `l` */
+  readonly across?: boolean
   /** Brings what is `from` steps of l further on to workgroup memory, the rows of a and the columns of b. */
   stage(from: Value<'u32', 'uniform'>, putRow: PutFour, putColumn: PutFour): void
   /** Where whole tiles of y can be stored: it has f32, no bias, and all of the workgroup's part; undefined: nowhere. */
@@ -45,7 +47,7 @@ export interface MatrixTile {
 }
 
 /** All of what a workgroup does. */
-export function multiplyTiles(k: Scope, { inner, half, stage, whole, store }: MatrixTile): void {
+export function multiplyTiles(k: Scope, { inner, half, across = false, stage, whole, store }: MatrixTile): void {
   const right = k.shared('right', half ? 'f16' : 'f32', COLUMNS * STEP)
   const left = k.shared('left', 'f32', ROWS * STEP)
   // This subgroup's tiles, counted from the workgroup's first.
@@ -56,8 +58,9 @@ export function multiplyTiles(k: Scope, { inner, half, stage, whole, store }: Ma
       from,
       (i, l, four) => left.store(placeOf(i, l), four),
       (i, l, four) => {
-        if (half) (right as Writable<'f16'>).store(placeOf(i, l), four.to('f16'))
-        else (right as Writable<'f32'>).store(placeOf(i, l), four)
+        const place = across ? placeAcross(i, l) : placeOf(i, l)
+        if (half) (right as Writable<'f16'>).store(place, four.to('f16'))
+        else (right as Writable<'f32'>).store(place, four)
       },
     )
     k.barrier()
@@ -69,7 +72,7 @@ export function multiplyTiles(k: Scope, { inner, half, stage, whole, store }: Ma
           .mul(TILE)
       const rows = [0, 1].map((i) => k.let('row', left.tile(tileAt(rowTile.add(i)), SIDE)))
       const columns = [0, 1, 2, 3].map((i) =>
-        k.let('column', (right as Shared<'f16'>).tile(tileAt(columnTile.add(i)), SIDE, { transposed: true })),
+        k.let('column', (right as Shared<'f16'>).tile(tileAt(columnTile.add(i)), SIDE, { transposed: !across })),
       )
       rows.forEach((row, r) =>
         columns.forEach((column, c) => item(item(sums, r), c).set(k.tileMma(row, column, item(item(sums, r), c).get()))),
@@ -101,6 +104,17 @@ function placeOf(i: U32, l: U32): U32 {
     .mul(TILE)
     .add(i.and(7).mul(SIDE))
     .add(l.and(7))
+}
+
+/** The same where the numbers of one l are neighbours within a tile. */
+function placeAcross(i: U32, l: U32): U32 {
+  return i
+    .shr(3)
+    .mul(STEP / SIDE)
+    .add(l.shr(3))
+    .mul(TILE)
+    .add(l.and(7).mul(SIDE))
+    .add(i.and(7))
 }
 
 export const matmulTiles: Form<MatmulParams> = {

@@ -91,8 +91,10 @@ export function packRowsTurned(k: LaneScope, { memory, pitch }: Packed, a: Matri
   })
 }
 
-/** Some columns of a matrix in panels of `lanes`. Those past the end are zeros. */
-export function packColumns(k: LaneScope, { memory, pitch, lanes, width }: Panels, b: Matrix, first: U32, count: U32, run: Run): void {
+/** Some columns of a matrix, which may have any format, in panels of `lanes`. Those past the end are zeros. */
+export function packColumns(k: LaneScope, panels: Panels, b: Matrix, first: U32, count: U32, run: Run): void {
+  if (b.format.element === undefined) return packRuns(k, panels, b, first, count, run)
+  const { memory, pitch, lanes, width } = panels
   const { vector, one } = elementOf(b)
   const zero = k.const('f32', 0).splat(width)
   const at = k.let('at', run.from.mul(b.length).add(b.start).add(first))
@@ -111,6 +113,27 @@ export function packColumns(k: LaneScope, { memory, pitch, lanes, width }: Panel
       k.for({ name: 'j', from: whole, to: inside }, (j) => memory.set(last.add(j).sub(whole), one(b.memory, from.add(j))))
     })
   })
+  k.for({ name: 'j', to: count, step: lanes }, (j) => {
+    k.for({ name: 'l', from: run.length, to: run.padded }, (l) => {
+      for (let v = 0; v < lanes; v += width) memory.store(j.mul(pitch).add(l.mul(lanes)).add(v), zero)
+    })
+  })
+}
+
+/** The same of a format whose numbers come in runs: rows of the matrix are whole runs, and `first` begins one. */
+function packRuns(k: LaneScope, { memory, pitch, lanes, width }: Panels, b: Matrix, first: U32, count: U32, run: Run): void {
+  k.for({ name: 'l', to: run.length }, (l) => {
+    const from = k.let('from', run.from.add(l).mul(b.length).add(b.start).add(first))
+    const to = k.let('to', l.mul(lanes))
+    k.for({ name: 'j', to: count, step: CHUNK }, (j) => {
+      const place = k.let('place', j.mul(pitch).add(to))
+      b.format.decode(k, b.memory, from.add(j).div(CHUNK)).forEach((four, i) => {
+        const column = 4 * i
+        memory.store(place.add(Math.floor(column / lanes) * lanes * pitch + (column % lanes)), four)
+      })
+    })
+  })
+  const zero = k.const('f32', 0).splat(width)
   k.for({ name: 'j', to: count, step: lanes }, (j) => {
     k.for({ name: 'l', from: run.length, to: run.padded }, (l) => {
       for (let v = 0; v < lanes; v += width) memory.store(j.mul(pitch).add(l.mul(lanes)).add(v), zero)

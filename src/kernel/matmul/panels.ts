@@ -8,6 +8,7 @@ import type { Caps } from '../../base/caps.ts'
 import { type LaneScope, buffer, uniform } from '../../ir/author.ts'
 import type { Kernel } from '../../ir/kernel.ts'
 import type { Value } from '../../ir/value.ts'
+import { CHUNK } from '../../quant/format.ts'
 import { formatOf } from '../../quant/index.ts'
 import { type Form, type Launch, isCpu } from '../family.ts'
 import { template } from '../template.ts'
@@ -38,7 +39,7 @@ const KEPT_PACKING: Packing = { rows: 192, columns: 256 }
 
 interface PanelTraits extends TileShape {
   readonly a: ElementType
-  /** any weight format, if it is not that of a; then a lies as [m, k], and b as [n, k] */
+  /** any weight format, if it is not that of a; then a lies as [m, k] */
   readonly b: string
   readonly y: ElementType
   readonly bias: boolean
@@ -56,9 +57,9 @@ export function panelLaunch(caps: Caps, { a, b, y, m, n, k, transposeA, transpos
   return { kernel: panels({ a, b, y, bias, ...shape }), uniforms, grid }
 }
 
-/** Its kernels for these types. */
-export function panelKernels(caps: Caps, types: Pick<PanelTraits, 'a' | 'b' | 'y'>): Kernel[] {
-  return [false, true].map((bias) => panels({ ...types, bias, ...tileShape(caps) }))
+/** Its kernels for these types, with and without a bias. */
+export function panelKernels(caps: Caps, types: Pick<PanelTraits, 'a' | 'b' | 'y'>, biases: readonly boolean[] = [false, true]): Kernel[] {
+  return biases.map((bias) => panels({ ...types, bias, ...tileShape(caps) }))
 }
 
 export const matmulPanels: Form<MatmulParams> = {
@@ -115,11 +116,12 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
       rows: turned ? p.n : p.k,
       length: turned ? p.k : p.n,
     })
-    const packB = (column: U32, count: U32, run: Run): void => {
-      const turned = (): void => packColumnsTurned(k, panel, matrixB(true), column, count, run)
-      if (a !== b) return turned()
-      k.when(p.transposeB.ne(0), turned, () => packColumns(k, panel, matrixB(false), column, count, run))
-    }
+    const packB = (column: U32, count: U32, run: Run): void =>
+      k.when(
+        p.transposeB.ne(0),
+        () => packColumnsTurned(k, panel, matrixB(true), column, count, run),
+        () => packColumns(k, panel, matrixB(false), column, count, run),
+      )
     const packA = (row: U32, count: U32, run: Run): void => {
       const straight = (): void => packRows(k, block, matrixA(false), row, count, run, width)
       if (a !== b) return straight()
@@ -127,7 +129,8 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
     }
 
     const down = partOf(k, p.m, k.workgroupId.x, k.gridSize.x, rows)
-    const across = partOf(k, p.n, k.workgroupId.y, k.gridSize.y, lanes)
+    // Runs of a weight format are not cut.
+    const across = partOf(k, p.n, k.workgroupId.y, k.gridSize.y, formatOf(b).element === undefined ? Math.max(lanes, CHUNK) : lanes)
     const count = p.k.add(pitch - 1).div(pitch)
     const step = k.let('step', roundUp(p.k.add(count).sub(1).div(count), RUN_STEP)) // runs that are about alike
     k.for({ name: 'column', from: across.from, to: across.to, step: packing.columns }, (column) => {

@@ -57,6 +57,43 @@ export function multiplyRegisters(k: Scope, { inner, stage, store }: RegisterTil
   sums.forEach((ofRow, r) => ofRow.forEach((sum, c) => store(item(rows, r), item(columns, c), sum.get())))
 }
 
+/** Fours from l to l of workgroup memory: one more than it takes, so that lanes reading neighbouring steps do not meet in one bank. */
+const ACROSS_PITCH = REGISTER_TILE.columns / 4 + 1
+
+/**
+ * The same where b is staged along its columns: `putColumn` takes four neighbouring columns, those of number `v`, of step `i`. A lane has
+ * four neighbouring columns of four rows.
+ */
+export function multiplyAcross(k: Scope, { inner, stage, store }: RegisterTile): void {
+  const right = k.shared('right', 'f32x4', REGISTER_TILE.step * ACROSS_PITCH)
+  const left = k.shared('left', 'f32x4', REGISTER_TILE.rows * PITCH)
+  const column = k.let('column', k.lane.and(15))
+  const rows = [0, 8, 16, 24].map((apart) => k.let('row', k.lane.shr(4).add(apart)))
+  const sums = rows.map(() => k.var('sum', k.const('f32', 0).splat(4)))
+  k.for({ name: 'from', to: inner, step: REGISTER_TILE.step }, (from) => {
+    stage(
+      from,
+      (i, v, four) => left.set(i.mul(PITCH).add(v), four),
+      (i, v, four) => right.set(i.mul(ACROSS_PITCH).add(v), four),
+    )
+    k.barrier()
+    k.for({ name: 'v', to: REGISTER_TILE.step / 4 }, (v) => {
+      const steps = [0, 1, 2, 3].map((q) => k.let('other', right.at(v.mul(4).add(q).mul(ACROSS_PITCH).add(column))))
+      rows.forEach((row, r) => {
+        const four = k.let('four', left.at(row.mul(PITCH).add(v)))
+        const sum = item(sums, r)
+        sum.set(steps.reduce((total, other, q) => other.fma(four.lane(q).splat(4), total), sum.get()))
+      })
+    })
+    k.barrier()
+  })
+  rows.forEach((row, r) =>
+    [0, 1, 2, 3].forEach((q) => {
+      store(row, column.mul(4).add(q), item(sums, r).get().lane(q))
+    }),
+  )
+}
+
 export const matmulRegisters: Form<MatmulParams> = {
   name: 'registers',
   fits: isGpu,

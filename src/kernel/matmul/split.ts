@@ -48,7 +48,8 @@ export function splitBlocks({ parallel }: Caps, { width, rows, vectors }: TileSh
 }
 
 /** 1, 2, 3, 4, 6, 8, 12, ... */
+const COUNTS = Array.from({ length: 31 }, (_, i) => [2 ** i, 3 * 2 ** i]).flat()
+
 function countsTo(most: number): number[] {
-  const counts = Array.from({ length: 31 }, (_, i) => [2 ** i, 3 * 2 ** i]).flat()
-  return counts.filter((count) => count <= most)
+  return COUNTS.filter((count) => count <= most)
 }

@@ -47,9 +47,14 @@ export abstract class ProductMethods extends GatherMethods {
     if (this.rank === 1) return this.unsqueeze(0).linear(weight, bias).squeeze(0)
     return this.apply('linear', bias === undefined ? [this, weight] : [this, weight, bias], {})
   }
+  /** This [.., m] times weight [m, k], in any format: what `linear` with it hands back to its input. */
+  linearTransposed(weight: this): this {
+    if (this.rank === 1) return this.unsqueeze(0).linearTransposed(weight).squeeze(0)
+    return this.apply('linearTransposed', [this, weight], {})
+  }
   /** The linear layer of `weight` with a low-rank change: x Wᵀ + scale (x Aᵀ) Bᵀ, with a [r, in] and b [out, r]. */
   lora(weight: this, a: this, b: this, scale = 1): this {
-    return this.linear(weight).add(this.linear(a).linear(b).mul(scale))
+    return this.linear(weight).add(this.linear(a).mul(scale).linear(b))
   }
   /** The rows of this table, in any format, that `ids` name. */
   embedding(ids: this): this {

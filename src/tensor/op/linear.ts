@@ -5,6 +5,7 @@ import { quantizedWords, tileColumns } from '../../kernel/linear/activations.ts'
 import { dequantize } from '../../kernel/linear/dequantize.ts'
 import { linear } from '../../kernel/linear/linear.ts'
 import { packedLinear } from '../../kernel/linear/packed-linear.ts'
+import { linearTransposed } from '../../kernel/linear/transposed.ts'
 import { quantize8, quantize8Inputs } from '../../kernel/linear/quantize8.ts'
 import { gather } from '../../kernel/move/gather.ts'
 import { formatOf } from '../../quant/index.ts'
@@ -27,7 +28,9 @@ function checkBias(op: string, bias: TensorNode, weight: TensorNode, type: Tenso
   checkAxes(op, 'the bias', bias, [weight.shape[0]])
 }
 
-export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'quantize8' | 'packedLinear']: Operation<O> } = {
+export const LINEAR: {
+  readonly [O in 'linear' | 'linearTransposed' | 'dequantize' | 'embedding' | 'quantize8' | 'packedLinear']: Operation<O>
+} = {
   linear: {
     about: 'x [n, k] times a weight [m, k] of any format, plus an optional bias [m]',
     infer: ([x, w, b]) => {
@@ -53,12 +56,44 @@ export const LINEAR: { readonly [O in 'linear' | 'dequantize' | 'embedding' | 'q
     gradient: ({ src: [x, w, b], cotangent, wants }) => {
       const rows = cotangent.reshape(-1, last(cotangent.shape))
       const dw = wants(1) ? rows.transpose().matmul(x.reshape(-1, last(x.shape))) : undefined
-      const dx = wants(0) ? cotangent.matmul(w.to(floatType(x.dtype))) : undefined
+      // What needs no decoding is a product like any other.
+      const dx = wants(0) ? (w.dtype === x.dtype ? cotangent.matmul(w) : cotangent.linearTransposed(w)) : undefined
       return [dx, dw?.to(floatType(w.dtype)), b && cotangent.sumTo(b.shape).to(floatType(b.dtype))]
     },
     lower: ({ src: [x, w, b] }, caps) =>
       linear.work(caps, { format: weightFormat(w), m: w.shape[0] ?? 1, k: last(x.shape), n: rowsOf(x.shape), bias: b !== undefined }),
     inputs: () => ['x', 'w', 'bias'],
+  },
+
+  linearTransposed: {
+    about: 'x [n, m] times a weight [m, k] of any format: what comes back through `linear`',
+    infer: ([x, w]) => {
+      checkType('linearTransposed', 'x', x, 'f32', 'f16', 'bf16', 'f64')
+      if (x.dtype === 'f64' && w.dtype === 'f64') checkAxes('linearTransposed', 'the weight', w, [undefined, undefined])
+      else checkMatrix('linearTransposed', 'the weight', w)
+      if (last(x.shape) !== w.shape[0])
+        fail('linearTransposed', 'inner sizes differ', `${show(x)} x ${show(w)}`, undefined, 'x has a column for each row of the weight')
+      return { shape: [...x.shape.slice(0, -1), last(w.shape)], dtype: x.dtype }
+    },
+    define: ([x, w]) => {
+      const [m, k] = [last(x.shape), last(w.shape)]
+      const type = x.dtype === 'f64' ? 'f64' : 'f32'
+      return x
+        .to(type)
+        .reshape(x.size / m, m, 1)
+        .mul(w.to(type).reshape(1, m, k))
+        .sum(1)
+        .reshape(...x.shape.slice(0, -1), k)
+        .to(floatType(x.dtype))
+    },
+    gradient: ({ src: [x, w], cotangent, wants }) => {
+      const [rows, inner] = [x.reshape(-1, last(x.shape)), cotangent.reshape(-1, last(cotangent.shape))]
+      const dw = wants(1) ? rows.transpose().matmul(inner) : undefined
+      return [wants(0) ? cotangent.linear(w) : undefined, dw?.to(floatType(w.dtype))]
+    },
+    lower: ({ src: [x, w] }, caps) =>
+      linearTransposed.work(caps, { format: weightFormat(w), m: last(x.shape), k: last(w.shape), n: rowsOf(x.shape) }),
+    inputs: () => ['x', 'w'],
   },
 
   dequantize: {

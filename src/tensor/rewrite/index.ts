@@ -10,6 +10,7 @@ import { packedWeights } from './packed.ts'
 import { reducedChains } from './reduce.ts'
 import { residualSums } from './residual.ts'
 import { type Rewrite, applyRewrite } from './rewrite.ts'
+import { turnedFactors } from './transpose.ts'
 import { views } from './view.ts'
 import { widerFloats } from './wider.ts'
 
@@ -20,6 +21,7 @@ export const REWRITES: readonly Rewrite[] = [
   widerFloats,
   packedWeights,
   residualSums,
+  turnedFactors,
   elementwiseChains,
   int8Sources,
   reducedChains,

@@ -6,13 +6,14 @@ import { type TensorNode, anonymous, inPlaceOf, operandsOf } from '../node.ts'
 import { warnOnce } from '../warning.ts'
 import type { Rewrite } from './rewrite.ts'
 
+const HAVE_ONE_TYPE: ReadonlySet<TensorNode['op']> = new Set(['linear', 'linearTransposed', 'rope'])
 /** Weights are read in any format: they stay as they are. */
 const WEIGHT = 1
 
 export const widerFloats: Rewrite = {
   name: 'wider floats',
   about: 'operations without kernels for halves are computed in f32',
-  concerns: (node) => (node.op === 'linear' || node.op === 'rope') && isHalf(node),
+  concerns: (node) => HAVE_ONE_TYPE.has(node.op) && isHalf(node),
   begin: () => ({ rule: widened }),
 }
 

@@ -1,0 +1,102 @@
+// What a step needs: stated before it runs, near what the device then reports; layers and logits that are computed again.
+
+import { expect, test } from 'vitest'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
+import type { Device } from '../../src/device/device.ts'
+import { openNull } from '../../src/device/null/null.ts'
+import { createDummyFile } from '../../src/llm/dummy-file.ts'
+import { adamw } from '../../src/nn/optim.ts'
+import { Tensor } from '../../src/tensor/tensor.ts'
+import { IGNORED, makeBatch } from '../../src/train/batch.ts'
+import { crossEntropyOf } from '../../src/train/loss.ts'
+import { type StepOptions, type Trainer, createTrainer } from '../../src/train/step.ts'
+import { type Trainable, loadTrainable } from '../../src/train/trainable.ts'
+import { openGguf } from '../../src/weights/gguf/gguf.ts'
+import { tinyModel } from '../llm/tiny-model.ts'
+
+const SIZES = { width: 256, heads: 4, kvHeads: 2, dim: 64, hidden: 512, vocabulary: 64000 }
+
+/** Two layers with zeros for weights, and a large vocabulary. */
+function loadDummy(device: Device): Promise<Trainable> {
+  const file = createDummyFile('llama', { sizes: SIZES, format: 'q8_0', bias: false, fused: false })
+  return loadTrainable(device, file, { contextLength: 4096, lora: { rank: 4 } })
+}
+
+function trainerOf(trainable: Trainable, options: Omit<StepOptions, 'optimizer'>): Trainer {
+  return createTrainer(trainable, { optimizer: adamw(trainable.parameters), clipNorm: 1, ...options })
+}
+
+const sequence = (length: number): { ids: number[] } => ({ ids: Array.from({ length }, (_, i) => (7 * i + 3) % 29) })
+
+test('a step of 4,096 tokens holds a tile of its logits', async () => {
+  await using device = openNull()
+  const trainable = await loadDummy(device)
+  const batch = makeBatch(device, [sequence(4097)])
+  using trainer = trainerOf(trainable, { recompute: true })
+  const { step, total, weights, parameters, state } = await trainer.memory([batch])
+  expect(step).toBeLessThan((4 * 4096 * SIZES.vocabulary) / 2)
+  expect(total).toBe(step + weights + parameters + state)
+  expect(state).toBe(2 * parameters + 4)
+  trainable.free()
+})
+
+test('layers are computed again where a step would need more memory than there is', async () => {
+  await using device = openNull()
+  const trainable = await loadDummy(device)
+  const batches = [makeBatch(device, [sequence(513)])]
+  using kept = trainerOf(trainable, { recompute: false })
+  using again = trainerOf(trainable, { recompute: true })
+  const [all, less] = [await kept.memory(batches), await again.memory(batches)]
+  expect(less.step).toBeLessThan(all.step)
+  const chooses = async (memory: number): Promise<boolean> => {
+    using trainer = trainerOf(trainable, { memory })
+    return (await trainer.memory(batches)).recompute
+  }
+  expect(await chooses(all.total)).toBe(false)
+  expect(await chooses(all.total - 1)).toBe(true)
+  trainable.free()
+})
+
+test.each([1, 3])('what is stated for %i batches is what the device has then', async (count) => {
+  await using device = await openCpu()
+  const { bytesLive } = { ...device.stats }
+  await using gguf = await openGguf(await tinyModel())
+  const trainable = await loadTrainable(device, gguf, { contextLength: 64, lora: { rank: 4 } })
+  using trainer = trainerOf(trainable, {})
+  const batches = Array.from({ length: count }, () => makeBatch(device, [sequence(65)]))
+  const { total } = await trainer.memory(batches)
+  await trainer.step(batches, 0.01)
+  const used = device.stats.bytesLive - bytesLive
+  expect(used).toBeGreaterThan(0.97 * total)
+  expect(used).toBeLessThan(1.03 * total)
+  trainable.free()
+})
+
+test('computed again, gradients are the same to the last bit', async () => {
+  await using device = await openCpu()
+  const run = async (recompute: boolean): Promise<unknown[]> => {
+    await using gguf = await openGguf(await tinyModel())
+    const trainable = await loadTrainable(device, gguf, { contextLength: 16, lora: { rank: 4 } })
+    using trainer = trainerOf(trainable, { recompute })
+    const batches = [makeBatch(device, [sequence(9), sequence(6)])]
+    const results = [await trainer.step(batches, 0.01), await trainer.step(batches, 0.01)]
+    const learnt = await Promise.all(Object.values(trainable.parameters).map((each) => each.data()))
+    trainable.free()
+    return [results, learnt]
+  }
+  expect(await run(true)).toEqual(await run(false))
+})
+
+test('the loss of tiles is that of all rows', async () => {
+  await using device = await openCpu()
+  const [rows, vocabulary] = [70, 2 ** 18]
+  const of = (length: number, f: (i: number) => number, dtype: 'f32' | 'i32' = 'f32'): Tensor =>
+    Tensor.from(Array.from({ length }, (_, i) => f(i)), { dtype, device }) // prettier-ignore
+  const hidden = of(rows * 2, (i) => Math.sin(3 * i)).reshape(rows, 2)
+  const weight = Tensor.iota([vocabulary, 2], 0, { device }).to('f32').mul(1e-5).sin()
+  const targets = of(rows, (i) => (i % 9 === 0 ? IGNORED : (i * 3701) % vocabulary), 'i32')
+  const logits = (x: Tensor): Tensor => x.linear(weight)
+  const model = { vocabulary, width: 2, cache: { layers: 0, heads: 1, dim: 2 }, forward: () => hidden, logits }
+  const got = await crossEntropyOf(model, hidden, targets).item()
+  expect(got).toBeCloseTo(await logits(hidden).crossEntropy(targets, { ignoreIndex: IGNORED }).item(), 4)
+})
