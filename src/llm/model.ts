@@ -16,7 +16,7 @@ import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
 import { findBest, noNumber } from './sample.ts'
-import type { ChatMessage, RenderOptions, Template, createTemplate } from './template.ts'
+import type { ChatMessage, RenderOptions, Template } from './template.ts'
 import { type EncodeOptions, type Tokenizer, createTokenizer } from './tokenizer/tokenizer.ts'
 import { type LoadProgress, type LoadedModel, loadModel } from './weights.ts'
 
@@ -84,11 +84,10 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     checkVocabulary(tokenizer, loaded.model.vocabulary)
     const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
     if (options.contextLength === undefined) checkCache(loaded, engineOptions)
-    const { createTemplate } = await templates
     const engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun
     const fallbacks = opened.tried.length
-    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, createTemplate, loadMs, warn, warnings, fallbacks })
+    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, templates: await templates, loadMs, warn, warnings, fallbacks })
   } catch (error) {
     loaded?.free()
     if (ownsDevice) await device?.close().catch(() => {})
@@ -111,7 +110,7 @@ interface ModelResources {
   readonly engine: Engine
   /** or why there is none */
   readonly tokenizer: Tokenizer | IngotError
-  readonly createTemplate: typeof createTemplate
+  readonly templates: typeof import('./template.ts')
   readonly loadMs: number
   readonly warn: (line: string) => void
   readonly warnings: readonly string[]
@@ -216,19 +215,13 @@ export class Model implements AsyncDisposable {
     checkChat(messages, options)
     const { tools, now, variables } = options
     const { tokenizer } = this
-    const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
-    const bosToken = tokenText(tokenizer.bos)
-    this.#template ??= this.#resources.createTemplate(metaString(this.#resources.gguf, 'tokenizer.chat_template', ''), {
-      bosToken,
-      eosToken: tokenText(tokenizer.eos),
-      warn: this.#resources.warn,
-    })
+    this.#template ??= this.#resources.templates.readTemplate(this.#resources.gguf, tokenizer, this.#resources.warn)
     const text = this.#template.render(messages, {
       ...(tools === undefined ? {} : { tools }),
       ...(now === undefined ? {} : { now }),
       ...(variables === undefined ? {} : { variables }),
     })
-    return tokenizer.encode(text, { addSpecial: bosToken === '' || !text.startsWith(bosToken), parseSpecial: true })
+    return tokenizer.encode(text, this.#resources.templates.chatEncoding(text, tokenizer))
   }
 
   /** Text to token ids; without options, no BOS or EOS is added and special tokens written out are plain text. */
