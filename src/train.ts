@@ -7,6 +7,7 @@ export {
   type CheckpointEvent,
   type DataEvent,
   type EndEvent,
+  type Estimate,
   type FinetuneResult,
   LossError,
   type StartEvent,
@@ -14,5 +15,5 @@ export {
   type TrainEvent,
   type ValidationEvent,
 } from './train/event.ts'
-export { Finetune, finetune } from './train/finetune.ts'
+export { Finetune, estimateFinetune, finetune } from './train/finetune.ts'
 export type { FinetuneOptions, LoraSettings, ResolvedSettings, ScheduleSettings, TrainSettings } from './train/options.ts'

@@ -89,6 +89,24 @@ export interface FinetuneResult {
   readonly checkpoint?: string
 }
 
+/** What a run will take, as measured by its first update. */
+export interface Estimate {
+  readonly data: DataSummary
+  readonly settings: ResolvedSettings
+  readonly steps: number
+  readonly epochs: number
+  readonly sequences: { readonly train: number; readonly validation: number }
+  /** learnt from in all, with repetitions */
+  readonly tokens: number
+  /** numbers that learn */
+  readonly parameters: number
+  readonly device: string
+  /** bytes on the device during an update */
+  readonly memory: number
+  readonly msPerStep: number
+  readonly ms: number
+}
+
 /** The loss, or the length of the gradients, is no number any more: what was learnt since the last checkpoint is lost. */
 export class LossError extends IngotError {
   /** the update, counted from 1 */

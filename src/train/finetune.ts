@@ -1,9 +1,9 @@
 // A training run as users hold it: awaited whole, or iterated event by event. The work starts when somebody first asks for it; leaving the
 // loop stops it after the update under way.
 
-import { type FinetuneResult, type TrainEvent } from './event.ts'
+import type { Estimate, FinetuneResult, TrainEvent } from './event.ts'
 import { type FinetuneOptions, checkFinetune, resolveSettings } from './options.ts'
-import { runTraining } from './run.ts'
+import { openRun, runTraining } from './run.ts'
 
 /**
  * Trains a model on data: adapters (LoRA) over the frozen weights of a file in any format, or all weights. Throws `bad-argument` at once
@@ -14,6 +14,20 @@ export function finetune(options: FinetuneOptions): Finetune {
   checkFinetune(options)
   if (options.resume === undefined) resolveSettings(options, 1) // at once; with a checkpoint, its settings count, too
   return new Finetune(options)
+}
+
+/**
+ * What a run with these options would take: reads the data, loads the model and measures one update. Nothing is written. Rejects as the run
+ * would.
+ */
+export async function estimateFinetune(options: FinetuneOptions): Promise<Estimate> {
+  checkFinetune(options)
+  const run = await openRun(options, options.signal ?? new AbortController().signal, () => {})
+  try {
+    return await run.estimate()
+  } finally {
+    await run.close()
+  }
 }
 
 /**

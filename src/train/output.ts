@@ -57,7 +57,7 @@ async function openFolder(path: string, force: boolean): Promise<ResultTarget> {
   if (found !== undefined && !found.isDirectory())
     throw new IngotError('bad-argument', `${path} is no folder`, { op: 'finetune', hint: 'an adapter as one file ends in .gguf' })
   if (found !== undefined && !force && (await readdir(path)).length > 0)
-    throw new IngotError('bad-argument', `${path} exists and is not empty`, { op: 'finetune', hint: 'force: true writes into it' })
+    throw new IngotError('bad-argument', `${path} exists and is not empty`, { op: 'finetune', hint: 'force writes into it' })
   return {
     path,
     write: async (trained) => {

@@ -27,7 +27,7 @@ import { Curriculum, type Lesson } from './curriculum.ts'
 import { type Dataset, readDataset } from './data/dataset.ts'
 import { createSampleEncoder } from './data/encode.ts'
 import { bringBatch } from './data/rows.ts'
-import { type FinetuneResult, LossError, type TrainEvent } from './event.ts'
+import { type Estimate, type FinetuneResult, LossError, type TrainEvent } from './event.ts'
 import { type FinetuneOptions, type ResolvedSettings, type TrainSettings, alphaOf, resolveSettings, scheduleFor } from './options.ts'
 import { type ResultTarget, openTarget } from './output.ts'
 import { type Trainer, createTrainer } from './step.ts'
@@ -192,7 +192,7 @@ export class Run {
       done: head?.progress.step ?? 0,
       epochs: curriculum.epochs,
       sequences: curriculum.sizes,
-      parameters: Object.values(trainable.parameters).reduce((sum, { size }) => sum + size, 0),
+      parameters: countOf(trainable),
       device: device.name,
       memory: device.stats.bytesLive,
     })
@@ -219,11 +219,36 @@ export class Run {
     return result
   }
 
+  /** What the run will take, by making the first update twice at a rate of 0: nothing is learnt. */
+  async estimate(): Promise<Estimate> {
+    const { curriculum, device, trainer, trainable, data, settings } = this.parts
+    const lesson = curriculum.lesson(0)
+    let ms = 0
+    for (const _ of [1, 2]) {
+      const begun = performance.now()
+      await trainer.step(lesson.batches.map((values) => bringBatch(device, values)), 0) // prettier-ignore
+      ms = performance.now() - begun // of the second: the first waits for compilers
+    }
+    const { total, epochs } = curriculum
+    return {
+      data: data.summary,
+      settings,
+      steps: total,
+      epochs,
+      sequences: curriculum.sizes,
+      tokens: Math.round(data.summary.tokens * epochs * (1 - curriculum.sizes.validation / data.store.size)),
+      parameters: countOf(trainable),
+      device: device.name,
+      memory: device.stats.bytesLive,
+      msPerStep: ms,
+      ms: ms * total,
+    }
+  }
+
   async close(): Promise<void> {
     for (const close of this.#closing.toReversed()) await close()
   }
 
-  /** One update, measured: for those who want to know what a run will take. */
   async #update(lesson: Lesson, total: number): Promise<void> {
     const { settings, device, trainer, emit } = this.parts
     const { step, mean, tokens } = this.#progress
@@ -338,6 +363,10 @@ export class Run {
       ...(this.#checkpoint === undefined ? {} : { checkpoint: this.#checkpoint }),
     }
   }
+}
+
+function countOf({ parameters }: Trainable): number {
+  return Object.values(parameters).reduce((sum, { size }) => sum + size, 0)
 }
 
 /** A mean that began at 0, without what it has of that. */
