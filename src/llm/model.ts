@@ -10,7 +10,8 @@ import { replacedOperations } from '../tensor/lowering.ts'
 import { type Gguf, openGguf } from '../weights/gguf/gguf.ts'
 import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
-import { checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
+import { type AdapterChoice, AdaptedModels } from './adapter/adapted.ts'
+import { checkAdapters, checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
 import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE, MOST_CACHE_SHARE } from './default.ts'
 import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
@@ -35,6 +36,8 @@ export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'onWarning'
    * short while a model uses it ends the process (SIGBUS); replacing it by another of the same name is safe.
    */
   readonly mmap?: boolean
+  /** adapters to begin with; `setAdapters` changes them */
+  readonly adapters?: readonly AdapterChoice[]
   /** called after each tensor that was loaded */
   readonly onProgress?: (progress: LoadProgress) => void
   /** aborting it rejects `load` with its reason */
@@ -63,6 +66,7 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
   }
   let device: Device | undefined
   let loaded: LoadedModel | undefined
+  let engine: Engine | undefined
   const ownsDevice = typeof options.device !== 'object'
   try {
     const architecture = architectureOf(metaString(gguf, 'general.architecture'))
@@ -84,11 +88,15 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     checkVocabulary(tokenizer, loaded.model.vocabulary)
     const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
     if (options.contextLength === undefined) checkCache(loaded, engineOptions)
-    const engine = new Engine(device, loaded.model, engineOptions)
+    engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun
     const fallbacks = opened.tried.length
-    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, templates: await templates, loadMs, warn, warnings, fallbacks })
+    const resources = { gguf, device, ownsDevice, loaded, engine, tokenizer, templates: await templates, loadMs, warn, warnings, fallbacks }
+    const model = new Model(resources)
+    await model.setAdapters(options.adapters ?? [])
+    return model
   } catch (error) {
+    await engine?.close()
     loaded?.free()
     if (ownsDevice) await device?.close().catch(() => {})
     await gguf.close().catch(() => {})
@@ -128,12 +136,15 @@ export class Model implements AsyncDisposable {
   readonly #access: ModelAccess
   #template: Template | undefined
   #queue: Promise<unknown> = Promise.resolve()
+  #adapters: readonly AdapterChoice[] = []
+  readonly #adapted: AdaptedModels
   #closing: Promise<void> | undefined
 
   /** Use `load`. */
   constructor(resources: ModelResources) {
     this.#resources = resources
-    const { engine } = resources
+    const { engine, loaded, gguf, device } = resources
+    this.#adapted = new AdaptedModels(loaded, gguf, device)
     const tokenizer = resources.tokenizer instanceof IngotError ? undefined : resources.tokenizer
     this.#access = { engine, tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
   }
@@ -183,6 +194,25 @@ export class Model implements AsyncDisposable {
     const { tokenizer } = this.#resources
     if (tokenizer instanceof IngotError) throw tokenizer
     return tokenizer
+  }
+
+  /** the adapters in use */
+  get adapters(): readonly AdapterChoice[] {
+    return this.#adapters
+  }
+  /**
+   * From the next request on, the model has these adapters and no others; an empty list: none. The weights stay as they are, so that this
+   * takes no longer than reading the adapters; those used lately are not read again, unless their files changed. Waits for what is under
+   * way. Rejects with `bad-file` for an adapter of another model, with the first tensor that does not fit; nothing has changed then.
+   */
+  setAdapters(adapters: readonly AdapterChoice[]): Promise<void> {
+    this.#check()
+    checkAdapters(adapters)
+    return this.#exclusively(async () => {
+      const { engine, loaded } = this.#resources
+      engine.use(adapters.length === 0 ? loaded.model : await this.#adapted.with(adapters))
+      this.#adapters = adapters.map((choice) => ({ ...choice }))
+    })
   }
 
   /**
@@ -291,6 +321,7 @@ export class Model implements AsyncDisposable {
     await this.#queue.catch(() => {})
     const { engine, loaded, device, ownsDevice, gguf } = this.#resources
     await engine.close()
+    this.#adapted.free()
     loaded.free()
     if (ownsDevice) await device.close()
     await gguf.close()

@@ -3,8 +3,8 @@
 
 import { IngotError } from '../base/error.ts'
 import { writeAdapterGguf } from '../llm/adapter/gguf.ts'
-import { type AdapterBase, writePeft } from '../llm/adapter/peft.ts'
-import { readCount } from '../llm/model-source.ts'
+import { writePeft } from '../llm/adapter/peft.ts'
+import { adapterBase } from '../llm/adapter/read.ts'
 import { type RowChange, quantizeModel } from '../llm/quantize.ts'
 import type { GgmlType } from '../quant/type.ts'
 import type { Gguf } from '../weights/gguf/gguf.ts'
@@ -79,13 +79,6 @@ async function writeFile(sink: ByteSink, trained: Trained, type: GgmlType): Prom
 
 function adapterSet({ base, trainable }: Trained, alpha: number): Parameters<typeof writeAdapterGguf>[1] {
   return { architecture: metaString(base, 'general.architecture'), alpha, tensors: trainable.parameters }
-}
-
-/** What a PEFT folder needs to know of its base. */
-export function adapterBase(base: Gguf): AdapterBase {
-  const architecture = metaString(base, 'general.architecture')
-  const heads = readCount(base, `${architecture}.attention.head_count`)
-  return { architecture, heads, kvHeads: readCount(base, `${architecture}.attention.head_count_kv`, { otherwise: heads }) }
 }
 
 /** The rows of a tensor that was trained, whole or in parts (`NAME[from..]`); undefined where it was not. */
