@@ -30,5 +30,5 @@ test.skipIf(!existsSync(MODEL))('stories260K in Q8_0 learns two lines by heart',
   const losses = await Promise.all(LINES.map(async (line) => (await measurePerplexity(model, line)).loss))
   expect(Math.max(...losses)).toBeLessThan(0.15 * steps[0]!.loss)
   const { text } = await model.generate('The robot Rust', { maxTokens: 24, temperature: 0 })
-  expect(LINES[0]).toContain(text.trim())
+  expect(text.trim()).toMatch(/^sang to the moon, and the moon sang back\./) // this model has no end that could be learnt
 })
