@@ -1,7 +1,7 @@
 // The work of a training run: opens everything, makes one update after the other, measures, writes checkpoints and the result. Tells what
 // happens; knows nothing of who listens.
 
-import { messageOf } from '../base/error.ts'
+import { IngotError, isIngotError, messageOf } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
 import { open } from '../device/open/open.ts'
 import { DEFAULT_CONTEXT } from '../llm/default.ts'
@@ -30,6 +30,8 @@ import { bringBatch } from './data/rows.ts'
 import { type Estimate, type FinetuneResult, LossError, type TrainEvent } from './event.ts'
 import { type FinetuneOptions, type ResolvedSettings, type TrainSettings, alphaOf, resolveSettings, scheduleFor } from './options.ts'
 import { type ResultTarget, openTarget } from './output.ts'
+import type { Batch } from './batch.ts'
+import { pairLoss, sequenceLoss } from './objective.ts'
 import { type Trainer, createTrainer } from './step.ts'
 import { type Trainable, loadTrainable } from './trainable.ts'
 
@@ -42,6 +44,8 @@ export interface RunControl {
 /** How much of the moving mean of losses stays with each update. */
 const SMOOTHNESS = 0.95
 const CHECKPOINT_EVERY = 100
+/** Tells seeds of dropout from others: an odd number. */
+const NOISE = 0x9e3779b1
 const BEGIN: Progress = { step: 0, mean: 0, tokens: 0, worse: 0, best: null }
 
 /** Runs all of it. */
@@ -111,7 +115,8 @@ export async function openRun(options: FinetuneOptions, signal: AbortSignal, emi
     })
     closing.push(() => trainable.free())
     const optimizer = makeOptimizer(settings, trainable)
-    const trainer = createTrainer(trainable, { optimizer, ...(settings.clipNorm === 0 ? {} : { clipNorm: settings.clipNorm }) })
+    const loss = data.kind === 'pairs' ? pairLoss(trainable, settings.beta) : sequenceLoss(trainable)
+    const trainer = createTrainer(trainable, { optimizer, loss, ...(settings.clipNorm === 0 ? {} : { clipNorm: settings.clipNorm }) })
     closing.push(() => trainer[Symbol.dispose]())
     const parts = {
       options,
@@ -226,7 +231,7 @@ export class Run {
     let ms = 0
     for (const _ of [1, 2]) {
       const begun = performance.now()
-      await trainer.step(lesson.batches.map((values) => bringBatch(device, values)), 0) // prettier-ignore
+      await trainer.step(this.#bring(lesson, 0), 0)
       ms = performance.now() - begun // of the second: the first waits for compilers
     }
     const { total, epochs } = curriculum
@@ -254,8 +259,10 @@ export class Run {
     const { step, mean, tokens } = this.#progress
     const rate = rateAt(scheduleFor(settings.schedule, total), settings.rate, step)
     const begun = performance.now()
-    const batches = lesson.batches.map((values) => bringBatch(device, values))
-    const { loss, norm } = await trainer.step(batches, rate)
+    const batches = this.#bring(lesson, step)
+    const { loss, norm } = await trainer.step(batches, rate).catch((error: unknown) => {
+      throw withHint(error, device)
+    })
     const ms = performance.now() - begun
     for (const [what, value] of [
       ['the loss', loss],
@@ -281,6 +288,13 @@ export class Run {
     })
   }
 
+  #bring({ batches }: Lesson, step: number): Batch[] {
+    const { device, settings } = this.parts
+    const hasNoise = settings.lora !== null && settings.lora.dropout > 0
+    const noise = (i: number): Uint32Array => Uint32Array.of(Math.imul(settings.seed, NOISE), step * settings.accumulate + i)
+    return batches.map((values, i) => bringBatch(device, values, hasNoise ? noise(i) : undefined))
+  }
+
   /** True where measurements say that it is enough. */
   async #measureIfDue(isLastOfEpoch: boolean, total: number): Promise<boolean> {
     const { curriculum, options, emit } = this.parts
@@ -299,13 +313,14 @@ export class Run {
     return earlyStop !== undefined && this.#progress.worse >= earlyStop.patience
   }
 
-  /** The mean over all tokens that are predicted. */
+  /** The mean over all tokens that are predicted, or all pairs. */
   async #measure(): Promise<number> {
-    const { curriculum, device, trainer } = this.parts
+    const { curriculum, device, trainer, data } = this.parts
     let [sum, count] = [0, 0]
     for (const values of curriculum.validation()) {
-      sum += values.learnt * (await trainer.evaluate(bringBatch(device, values)))
-      count += values.learnt
+      const weight = data.kind === 'pairs' ? values.shape[0] : values.learnt
+      sum += weight * (await trainer.evaluate(bringBatch(device, values)))
+      count += weight
     }
     if (!Number.isFinite(sum)) throw new LossError('the validation loss', sum, this.#progress.step, [], this.#checkpoint)
     return sum / count
@@ -363,6 +378,18 @@ export class Run {
       ...(this.#checkpoint === undefined ? {} : { checkpoint: this.#checkpoint }),
     }
   }
+}
+
+/** What does not fit says what would need less. */
+function withHint(error: unknown, { stats }: Device): unknown {
+  const isFull = isIngotError(error, 'out-of-memory') || isIngotError(error, 'too-large')
+  if (!isFull) return error
+  return new IngotError('out-of-memory', `an update does not fit the memory: ${error.what}`, {
+    op: 'finetune',
+    got: `${stats.bytesLive} bytes in use already`,
+    hint: 'a smaller batch (with more accumulate), a shorter context, a lower rank or fewer targets need less',
+    cause: error,
+  })
 }
 
 function countOf({ parameters }: Trainable): number {

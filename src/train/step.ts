@@ -10,8 +10,13 @@ import { Tensor } from '../tensor/tensor.ts'
 import { type Batch, IGNORED } from './batch.ts'
 import type { Trainable } from './trainable.ts'
 
+/** What a batch costs: a number, of which gradients are taken. */
+export type BatchLoss = typeof lossOf
+
 export interface StepOptions {
   readonly optimizer: Optimizer
+  /** default: `lossOf` */
+  readonly loss?: BatchLoss
   /** gradients that are longer together are made this long */
   readonly clipNorm?: number
 }
@@ -41,17 +46,20 @@ export function lossOf(model: LanguageModel, { tokens, targets, positions }: Bat
   return model.logits(hidden).crossEntropy(targets.flatten(), { ignoreIndex: IGNORED })
 }
 
-export function createTrainer({ device, model, parameters }: Trainable, { optimizer, clipNorm }: StepOptions): Trainer {
+export function createTrainer(
+  { device, model, parameters }: Trainable,
+  { optimizer, clipNorm, loss: lossBy = lossOf }: StepOptions,
+): Trainer {
   const names = Object.keys(parameters)
   const update = compile((batches: readonly Batch[], rate: Tensor) => {
-    const losses = Tensor.stack(batches.map((batch) => lossOf(model, batch)))
+    const losses = Tensor.stack(batches.map((batch) => lossBy(model, batch)))
     const found = gradients(losses.mean(), Object.values(parameters))
     const by = Object.fromEntries(names.flatMap((name, i) => (found[i] === undefined ? [] : [[name, found[i]] as const])))
     const norm = globalNorm(by)
     optimizer.update(clipNorm === undefined ? by : clipByNorm(by, clipNorm, norm), rate)
     return { losses, norm }
   })
-  const look: Compiled<[Batch], Tensor> = compile((batch: Batch) => lossOf(model, batch))
+  const look: Compiled<[Batch], Tensor> = compile((batch: Batch) => lossBy(model, batch))
   return {
     step: async (batches, rate) => {
       if (batches.length === 0) throw new IngotError('bad-argument', 'there is nothing to learn from', { op: 'step', got: 'no batches' })

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { IngotError } from '../../src/base/error.ts'
 import type { Device } from '../../src/device/device.ts'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { layersOf, rankOf } from '../../src/llm/adapter/adapter.ts'
@@ -218,6 +219,21 @@ describe('bad input', () => {
     expect(message).toContain(`in step ${step}`)
     expect(message).toContain('from data line')
     expect(message).toContain(file)
+  })
+
+  test('what does not fit the memory says what needs less', async () => {
+    const full = Object.create(device, {
+      alloc: { value: () => { throw new IngotError('out-of-memory', 'no room for 123 bytes', { op: 'alloc' }) } }, // prettier-ignore
+    }) as Device
+    let isFull = false
+    const run = finetune(options({ device: new Proxy(device, { get: (target, name) => {
+      const value: unknown = Reflect.get(isFull && name === 'alloc' ? full : target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    } }) })) // prettier-ignore
+    const done = (async () => {
+      for await (const event of run) if (event.kind === 'start') isFull = true
+    })()
+    await expect(done).rejects.toThrow(/no room for 123 bytes.*a smaller batch/)
   })
 
   test('a signal stops the run and rejects with its reason, after the checkpoint', async () => {

@@ -82,8 +82,9 @@ export function fillRows(store: TokenStore, rows: readonly Row[], { context, pac
 }
 
 /** The same on a device. */
-export function bringBatch(device: Device, { shape, tokens, targets, positions }: BatchValues): Batch {
+export function bringBatch(device: Device, { shape, tokens, targets, positions }: BatchValues, noise?: Uint32Array): Batch {
   return {
+    ...(noise === undefined ? {} : { noise: Tensor.from(noise, { dtype: 'u32', device }) }),
     tokens: Tensor.from(tokens, { shape: [...shape], dtype: 'u32', device }),
     targets: Tensor.from(targets, { shape: [...shape], dtype: 'i32', device }),
     positions: Tensor.from(positions, { shape: [...shape], dtype: 'u32', device }),
