@@ -10,7 +10,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const DIST = join(ROOT, 'dist')
 /** Two folders below the package, as src/base/place.ts wants it. */
 const FOLDER = join(DIST, 'bundle')
-const ENTRIES = { index: 'index.js', kernel: 'kernel.js', main: join('cli', 'main.js') }
+const ENTRIES = { index: 'index.js', kernel: 'kernel.js', train: 'train.js', main: join('cli', 'main.js') }
 
 export async function bundle() {
   const { rolldown } = await import('rolldown') // installed by set-up

@@ -7,6 +7,7 @@ export { type OpenDeviceOptions, type Opened, listDevices, open } from './device
 export { type GenerateOptions, Generation, type GenerationResult } from './llm/generation.ts'
 export type { FinishReason } from './llm/generation-output.ts'
 export type { GenerationStats } from './llm/generation-stats.ts'
+export type { AdapterChoice } from './llm/adapter/adapted.ts'
 export { type ChatOptions, type LoadOptions, Model, load } from './llm/model.ts'
 export type { SampleOptions } from './llm/sample.ts'
 export type { ChatMessage } from './llm/template.ts'

@@ -19,7 +19,7 @@ export function checkLoad(file: unknown, options: unknown): void {
   const op = 'load'
   checkArgument(op, 'the file', file, 'a path or a ByteSource', (value) => isString(value) || hasMethods(value, ['read', 'close']))
   checkOptions(op, options)
-  const { device, onProgress, onWarning, log, signal, mmap, chunk, threads } = options as Readonly<Record<string, unknown>>
+  const { device, onProgress, onWarning, log, signal, mmap, chunk, threads, adapters } = options as Readonly<Record<string, unknown>>
   checkOption(
     op,
     'device',
@@ -28,9 +28,23 @@ export function checkLoad(file: unknown, options: unknown): void {
     (value) => isString(value) || hasMethods(value, ['alloc', 'submit', 'load', 'free']),
   )
   for (const [name, value] of Object.entries({ onProgress, onWarning, log })) checkOption(op, name, value, 'a function', isFunction)
+  if (adapters !== undefined) checkAdapters(adapters)
   checkOption(op, 'signal', signal, 'an AbortSignal', isSignal)
   checkOption(op, 'mmap', mmap, 'true or false', isBoolean)
   for (const [name, value] of Object.entries({ chunk, threads })) checkOption(op, name, value, 'a whole number from 1', isCount)
+}
+
+export function checkAdapters(adapters: unknown): void {
+  const isChoice = (value: unknown): boolean => isObject(value) && 'path' in value && isString(value.path)
+  checkArgument(
+    'setAdapters',
+    'adapters',
+    adapters,
+    'a list of objects with a path',
+    (value) => Array.isArray(value) && value.every(isChoice),
+  )
+  for (const { scale } of adapters as readonly { readonly scale?: unknown }[])
+    checkOption('setAdapters', 'scale', scale, 'a finite number', Number.isFinite)
 }
 
 export function checkGenerate(prompt: unknown, options: unknown): void {

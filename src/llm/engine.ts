@@ -55,8 +55,11 @@ const PLANS_KEPT = 24
 /** A model, its cache and its plans on a device. One thing at a time: wait for each call before the next. */
 export class Engine {
   readonly device: Device
-  readonly model: LanguageModel
   readonly options: EngineOptions
+  #model: LanguageModel
+  /** models that there are plans for, by number */
+  readonly #numbers = new WeakMap<LanguageModel, number>()
+  #counted = 0
   readonly #cache: readonly LayerCache[]
   readonly #owned: BufferHandle[] = []
   readonly #plans = new Map<string, Promise<PlanWithInputs>>()
@@ -65,9 +68,19 @@ export class Engine {
 
   constructor(device: Device, model: LanguageModel, options: EngineOptions) {
     this.device = device
-    this.model = model
+    this.#model = model
     this.options = options
     this.#cache = this.#allocCache()
+  }
+
+  get model(): LanguageModel {
+    return this.#model
+  }
+  /** Goes on with another model over the same weights: one with other adapters. What is in the cache is of no use to it. */
+  use(model: LanguageModel): void {
+    if (model === this.#model) return
+    this.#model = model
+    this.#tokens.length = 0
   }
 
   /** tokens in the cache */
@@ -208,8 +221,8 @@ export class Engine {
   }
 
   #plan(count: number, output: Output): Promise<PlanWithInputs> {
-    const key =
-      typeof output === 'object' ? `${count} ${output.rule === undefined ? 'top' : 'drawn from'} ${output.topK}` : `${count} ${output}`
+    const what = typeof output === 'object' ? `${output.rule === undefined ? 'top' : 'drawn from'} ${output.topK}` : output
+    const key = `${this.#modelNumber()} ${count} ${what}`
     const known = this.#plans.get(key)
     if (known !== undefined) {
       this.#plans.delete(key) // to the end: the first key is the one longest unused
@@ -225,6 +238,12 @@ export class Engine {
       void this.#discard(oldest[1])
     }
     return building
+  }
+
+  #modelNumber(): number {
+    const number = this.#numbers.get(this.#model) ?? this.#counted++
+    this.#numbers.set(this.#model, number)
+    return number
   }
 
   async #build(count: number, output: Output): Promise<PlanWithInputs> {

@@ -10,13 +10,14 @@ import { replacedOperations } from '../tensor/lowering.ts'
 import { type Gguf, openGguf } from '../weights/gguf/gguf.ts'
 import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
-import { checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
+import { type AdapterChoice, AdaptedModels } from './adapter/adapted.ts'
+import { checkAdapters, checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
 import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE, MOST_CACHE_SHARE } from './default.ts'
 import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
 import { findBest, noNumber } from './sample.ts'
-import type { ChatMessage, RenderOptions, Template, createTemplate } from './template.ts'
+import type { ChatMessage, RenderOptions, Template } from './template.ts'
 import { type EncodeOptions, type Tokenizer, createTokenizer } from './tokenizer/tokenizer.ts'
 import { type LoadProgress, type LoadedModel, loadModel } from './weights.ts'
 
@@ -35,6 +36,8 @@ export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'onWarning'
    * short while a model uses it ends the process (SIGBUS); replacing it by another of the same name is safe.
    */
   readonly mmap?: boolean
+  /** adapters to begin with; `setAdapters` changes them */
+  readonly adapters?: readonly AdapterChoice[]
   /** called after each tensor that was loaded */
   readonly onProgress?: (progress: LoadProgress) => void
   /** aborting it rejects `load` with its reason */
@@ -63,6 +66,7 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
   }
   let device: Device | undefined
   let loaded: LoadedModel | undefined
+  let engine: Engine | undefined
   const ownsDevice = typeof options.device !== 'object'
   try {
     const architecture = architectureOf(metaString(gguf, 'general.architecture'))
@@ -84,12 +88,15 @@ export async function load(file: string | ByteSource, options: LoadOptions = {})
     checkVocabulary(tokenizer, loaded.model.vocabulary)
     const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
     if (options.contextLength === undefined) checkCache(loaded, engineOptions)
-    const { createTemplate } = await templates
-    const engine = new Engine(device, loaded.model, engineOptions)
+    engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun
     const fallbacks = opened.tried.length
-    return new Model({ gguf, device, ownsDevice, loaded, engine, tokenizer, createTemplate, loadMs, warn, warnings, fallbacks })
+    const resources = { gguf, device, ownsDevice, loaded, engine, tokenizer, templates: await templates, loadMs, warn, warnings, fallbacks }
+    const model = new Model(resources)
+    await model.setAdapters(options.adapters ?? [])
+    return model
   } catch (error) {
+    await engine?.close()
     loaded?.free()
     if (ownsDevice) await device?.close().catch(() => {})
     await gguf.close().catch(() => {})
@@ -111,7 +118,7 @@ interface ModelResources {
   readonly engine: Engine
   /** or why there is none */
   readonly tokenizer: Tokenizer | IngotError
-  readonly createTemplate: typeof createTemplate
+  readonly templates: typeof import('./template.ts')
   readonly loadMs: number
   readonly warn: (line: string) => void
   readonly warnings: readonly string[]
@@ -129,12 +136,15 @@ export class Model implements AsyncDisposable {
   readonly #access: ModelAccess
   #template: Template | undefined
   #queue: Promise<unknown> = Promise.resolve()
+  #adapters: readonly AdapterChoice[] = []
+  readonly #adapted: AdaptedModels
   #closing: Promise<void> | undefined
 
   /** Use `load`. */
   constructor(resources: ModelResources) {
     this.#resources = resources
-    const { engine } = resources
+    const { engine, loaded, gguf, device } = resources
+    this.#adapted = new AdaptedModels(loaded, gguf, device)
     const tokenizer = resources.tokenizer instanceof IngotError ? undefined : resources.tokenizer
     this.#access = { engine, tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
   }
@@ -186,6 +196,25 @@ export class Model implements AsyncDisposable {
     return tokenizer
   }
 
+  /** the adapters in use */
+  get adapters(): readonly AdapterChoice[] {
+    return this.#adapters
+  }
+  /**
+   * From the next request on, the model has these adapters and no others; an empty list: none. The weights stay as they are, so that this
+   * takes no longer than reading the adapters; those used lately are not read again, unless their files changed. Waits for what is under
+   * way. Rejects with `bad-file` for an adapter of another model, with the first tensor that does not fit; nothing has changed then.
+   */
+  setAdapters(adapters: readonly AdapterChoice[]): Promise<void> {
+    this.#check()
+    checkAdapters(adapters)
+    return this.#exclusively(async () => {
+      const { engine, loaded } = this.#resources
+      engine.use(adapters.length === 0 ? loaded.model : await this.#adapted.with(adapters))
+      this.#adapters = adapters.map((choice) => ({ ...choice }))
+    })
+  }
+
   /**
    * Continues a prompt: text, which gets BOS and EOS as the file says and may contain special tokens written out, or token ids, which
    * are fed as they are. Throws `bad-argument` at once for an empty prompt and for options out of range.
@@ -216,19 +245,13 @@ export class Model implements AsyncDisposable {
     checkChat(messages, options)
     const { tools, now, variables } = options
     const { tokenizer } = this
-    const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
-    const bosToken = tokenText(tokenizer.bos)
-    this.#template ??= this.#resources.createTemplate(metaString(this.#resources.gguf, 'tokenizer.chat_template', ''), {
-      bosToken,
-      eosToken: tokenText(tokenizer.eos),
-      warn: this.#resources.warn,
-    })
+    this.#template ??= this.#resources.templates.readTemplate(this.#resources.gguf, tokenizer, this.#resources.warn)
     const text = this.#template.render(messages, {
       ...(tools === undefined ? {} : { tools }),
       ...(now === undefined ? {} : { now }),
       ...(variables === undefined ? {} : { variables }),
     })
-    return tokenizer.encode(text, { addSpecial: bosToken === '' || !text.startsWith(bosToken), parseSpecial: true })
+    return tokenizer.encode(text, this.#resources.templates.chatEncoding(text, tokenizer))
   }
 
   /** Text to token ids; without options, no BOS or EOS is added and special tokens written out are plain text. */
@@ -298,6 +321,7 @@ export class Model implements AsyncDisposable {
     await this.#queue.catch(() => {})
     const { engine, loaded, device, ownsDevice, gguf } = this.#resources
     await engine.close()
+    this.#adapted.free()
     loaded.free()
     if (ownsDevice) await device.close()
     await gguf.close()

@@ -20,7 +20,14 @@ export interface QuantizeOptions extends WriteOptions {
   readonly type: GgmlType
   /** of the output layer (the embedding, where it serves as both); default: `type` */
   readonly outputType?: GgmlType
+  /** what some tensors hold instead of what the file has; others are as they were */
+  readonly change?: (tensor: GgufTensor) => RowChange | undefined
+  /** on which formats in blocks are decoded (default: one of its own) */
+  readonly device?: Device
 }
+
+/** Gives the values of rows [from, from + count) of a tensor; `read` gives those that the file has. */
+export type RowChange = (from: number, count: number, read: () => Promise<Float32Array>) => Promise<Float32Array>
 
 export interface QuantizeResult {
   readonly bytesBefore: number
@@ -62,7 +69,8 @@ export async function quantizeModel(from: Gguf, to: string | ByteSink, options: 
     notes.push(
       `${lossy.length} tensors were quantised before (${unique(lossy.map(({ tensor }) => tensor.type))}): better start from f16 or f32`,
     )
-  let device: Promise<Device> | undefined
+  let opened: Promise<Device> | undefined
+  const decoder = async (): Promise<Device> => options.device ?? (opened ??= open('cpu').then(({ device }) => device))
   try {
     const bytesAfter = await writeGguf(
       to,
@@ -73,8 +81,10 @@ export async function quantizeModel(from: Gguf, to: string | ByteSink, options: 
           name: tensor.name,
           type: own,
           dims: tensor.dims,
-          data: () =>
-            own === tensor.type ? copy(tensor) : convert(tensor, own, () => (device ??= open('cpu').then((opened) => opened.device))),
+          data: () => {
+            const change = options.change?.(tensor)
+            return own === tensor.type && change === undefined ? copy(tensor) : convert(tensor, own, decoder, change)
+          },
         })),
       },
       options,
@@ -83,7 +93,7 @@ export async function quantizeModel(from: Gguf, to: string | ByteSink, options: 
     for (const { type: own } of conversions) tensors[own] = (tensors[own] ?? 0) + 1
     return { bytesBefore: from.files.reduce((sum, { size }) => sum + size, 0), bytesAfter, tensors, notes }
   } finally {
-    await (await device)?.close()
+    await (await opened)?.close()
   }
 }
 
@@ -116,7 +126,12 @@ async function* copy(tensor: GgufTensor): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < tensor.bytes; at += piece) yield await tensor.file.read(tensor.offset + at, Math.min(piece, tensor.bytes - at))
 }
 
-async function* convert(tensor: GgufTensor, type: GgmlType, device: () => Promise<Device>): AsyncGenerator<Uint8Array> {
+async function* convert(
+  tensor: GgufTensor,
+  type: GgmlType,
+  device: () => Promise<Device>,
+  change: RowChange = (_from, _count, read) => read(),
+): AsyncGenerator<Uint8Array> {
   const { encode } = formatOf(type)
   if (encode === undefined) throw new IngotError('unsupported', 'this format cannot be written', { op: 'quantize', got: type })
   const row = tensor.dims[0] ?? 1
@@ -125,8 +140,9 @@ async function* convert(tensor: GgufTensor, type: GgmlType, device: () => Promis
   const each = Math.max(1, Math.floor(PIECE / row))
   for (let at = 0; at < rows; at += each) {
     const count = Math.min(each, rows - at)
-    const bytes = await tensor.file.read(tensor.offset + at * rowBytes, count * rowBytes)
-    yield encode(await decode(tensor.type, bytes, count * row, device))
+    const read = async (): Promise<Float32Array> =>
+      decode(tensor.type, await tensor.file.read(tensor.offset + at * rowBytes, count * rowBytes), count * row, device)
+    yield encode(await change(at, count, read))
   }
 }
 

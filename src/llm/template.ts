@@ -2,7 +2,9 @@
 // they raise; how Jinja is parsed and run is jinja.ts. A template is compiled once; `render` keeps no state.
 
 import { IngotError, messageOf } from '../base/error.ts'
+import { type HasMetadata, metaString } from '../weights/gguf/meta.ts'
 import { compileJinja, runJinja } from './jinja.ts'
+import type { EncodeOptions, Tokenizer } from './tokenizer/tokenizer.ts'
 
 /** A message of a conversation, as the chat template of the model reads it. */
 export interface ChatMessage {
@@ -75,6 +77,22 @@ export function createTemplate(source: string | undefined, options: TemplateOpti
       }
     },
   }
+}
+
+/** The template of a model file, with the texts of its tokenizer's tokens. */
+export function readTemplate(file: HasMetadata, tokenizer: Tokenizer, warn?: (message: string) => void): Template {
+  const tokenText = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id))
+  return createTemplate(metaString(file, 'tokenizer.chat_template', ''), {
+    bosToken: tokenText(tokenizer.bos),
+    eosToken: tokenText(tokenizer.eos),
+    ...(warn === undefined ? {} : { warn }),
+  })
+}
+
+/** How a text that a template rendered becomes tokens: special tokens count, and BOS is added unless the template wrote it. */
+export function chatEncoding(text: string, tokenizer: Tokenizer): EncodeOptions {
+  const bos = tokenizer.bos === undefined ? '' : tokenizer.tokenText(tokenizer.bos)
+  return { addSpecial: bos === '' || !text.startsWith(bos), parseSpecial: true }
 }
 
 function compile(source: string): ReturnType<typeof compileJinja> {

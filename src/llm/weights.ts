@@ -6,6 +6,7 @@ import { packUniforms } from '../ir/kernel.ts'
 import { boundBuffers } from '../kernel/family.ts'
 import { packedBytes, packedOf, repack } from '../kernel/linear/repack.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
+import type { ModelSource } from '../nn/source.ts'
 import { GGML_TYPES } from '../quant/type.ts'
 import { operandsFirst } from '../tensor/graph.ts'
 import { operandsOf } from '../tensor/node.ts'
@@ -23,6 +24,8 @@ export interface LoadProgress {
 export interface LoadedModel {
   readonly model: LanguageModel
   readonly weightBytes: number
+  /** The same weights as a model whose linear layers have these adapters. */
+  withAdapters(adapter: ModelSource['adapter']): LanguageModel
   /** Frees the weights. */
   free(): void
 }
@@ -46,6 +49,7 @@ interface Weight {
   readonly storage: Storage
 }
 interface Constant {
+  readonly label: string
   readonly values: Float32Array
   readonly storage: Storage
 }
@@ -58,7 +62,8 @@ export async function loadModel(
 ): Promise<LoadedModel> {
   const ropeFactors = await readRopeFactors(gguf)
   const asked = new Asked()
-  const model = architecture.build(createSource(gguf, { contextLength, ropeFactors }, asked))
+  const source = createSource(gguf, { contextLength, ropeFactors }, asked)
+  const model = architecture.build(source)
   const layouts = chooseLayouts(model, asked.weights, packs && device.caps.lanes === 1 && device.caps.dot)
   const wanted = asked.weights.filter(({ storage }) => layouts.has(storage))
   const total = wanted.reduce((sum, { slice }) => sum + bytesOf(slice), 0)
@@ -96,14 +101,14 @@ export async function loadModel(
       device.write(buffer, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
       storage.put('plain', { buffer, offset: 0 })
     }
-    return { model, weightBytes: total, free }
+    return { model, weightBytes: total, withAdapters: (adapter) => architecture.build({ ...source, adapter }), free }
   } catch (error) {
     free()
     throw error
   }
 }
 
-/** Makes tensors without memory, and remembers what each is. The same weight is one tensor's memory, however often it is asked for. */
+/** Makes tensors without memory, and remembers what each is. The same one has the same memory, however often it is asked for. */
 class Asked implements TensorFactory {
   readonly constants: Constant[] = []
   readonly #weights = new Map<string, Weight>()
@@ -122,9 +127,14 @@ class Asked implements TensorFactory {
   }
 
   constant(label: string, values: Float32Array): Tensor {
-    const storage = new Storage()
-    this.constants.push({ values, storage })
-    return Tensor.leaf(storage, [values.length], 'f32', label)
+    const isSame = (known: Constant): boolean => known.label === label && known.values.every((value, i) => value === values[i])
+    const constant = this.constants.find((known) => known.values.length === values.length && isSame(known)) ?? {
+      label,
+      values,
+      storage: new Storage(),
+    }
+    if (!this.constants.includes(constant)) this.constants.push(constant)
+    return Tensor.leaf(constant.storage, [values.length], 'f32', label)
   }
 }
 

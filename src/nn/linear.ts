@@ -26,8 +26,11 @@ export function readLinearRows(source: ModelSource, name: string, shape: MatrixS
 /** x [n, in] -> [n, out] */
 export function applyLinear({ weight, bias, adapter, from = 0 }: Linear, x: Tensor): Tensor {
   if (adapter === undefined) return x.linear(weight, bias)
-  const { a, b, scale } = adapter
+  const { a, b, scale, drop } = adapter
   const [out = 1] = weight.shape
-  const y = x.lora(weight, a, b.shape[0] === out ? b : b.slice([from, from + out]), scale)
+  const own = b.shape[0] === out ? b : b.slice([from, from + out])
+  const seen = drop?.(x)
+  if (seen !== undefined) return x.linear(weight, bias).add(seen.linear(a).linear(own).mul(scale))
+  const y = x.lora(weight, a, own, scale)
   return bias === undefined ? y : y.add(bias)
 }

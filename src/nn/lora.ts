@@ -3,7 +3,7 @@
 
 import { IngotError } from '../base/error.ts'
 import type { DeviceChoice } from '../tensor/default-device.ts'
-import { random } from '../tensor/random.ts'
+import { dropout, random } from '../tensor/random.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { Adapter, MatrixShape, ModelSource } from './source.ts'
 
@@ -18,7 +18,16 @@ export interface LoraOptions {
   readonly seed?: number
   /** A [rank, in] and B [out, rank] to begin with, by the name of the weight: `blk.0.attn_q.weight` */
   readonly given?: ReadonlyMap<string, Pick<Adapter, 'a' | 'b'>>
+  /** the chance that an input of an adapter is left out, where there is noise (default 0) */
+  readonly dropout?: number
+  readonly noise?: Noise
   readonly device?: DeviceChoice
+}
+
+/** Where dropout takes its numbers from. Changes only while what computes with adapters is planned. */
+export interface Noise {
+  /** two u32 words; undefined: nothing is left out */
+  key: Tensor | undefined
 }
 
 /** What was built, and what it can learn: an adapter for each weight, by its name. */
@@ -54,20 +63,23 @@ export function adapterTensors(adapters: ReadonlyMap<string, Adapter>): Record<s
 }
 
 function makeAdapter(name: string, [out, inner]: MatrixShape, options: LoraOptions, index: number): Adapter {
-  const { rank, alpha = rank, seed = 0, given, device } = options
+  const { rank, alpha = rank, seed = 0, given, device, dropout: chance = 0, noise } = options
   if (!Number.isInteger(rank) || rank < 1) throw bad('no such rank', rank, 'a whole number from 1 on')
   const place = device === undefined ? {} : { device }
+  // Each layer has words of its own: the same for the same layer and key on every device.
+  const left = (x: Tensor, key: Tensor | undefined): Tensor | undefined => key && dropout(x, chance, { seed: key.add(index) })
+  const drop = chance === 0 || noise === undefined ? {} : { drop: (x: Tensor) => left(x, noise.key) }
   const start = given?.get(name)
   if (start === undefined) {
     // As Hugging Face's PEFT: A evenly within 1 / root of its columns. Each layer has numbers of its own.
     const bound = 1 / Math.sqrt(inner)
     const a = random.uniform([rank, inner], { low: -bound, high: bound, seed: seed * 2 ** 20 + index, ...place })
-    return { a, b: Tensor.zeros([out, rank], place), scale: alpha / rank }
+    return { a, b: Tensor.zeros([out, rank], place), scale: alpha / rank, ...drop }
   }
   const { a, b } = start
   if (a.shape.join() !== `${rank},${inner}`) throw bad(`A of ${name} has the wrong shape`, a.shape, [rank, inner])
   if (b.shape.join() !== `${out},${rank}`) throw bad(`B of ${name} has the wrong shape`, b.shape, [out, rank])
-  return { a, b, scale: alpha / rank }
+  return { a, b, scale: alpha / rank, ...drop }
 }
 
 function isTarget(name: string, target: string): boolean {

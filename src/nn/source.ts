@@ -13,6 +13,8 @@ export interface Adapter {
   /** [out, rank] */
   readonly b: Tensor
   readonly scale: number
+  /** What the adapter sees of x [n, in] in a step of training, if not all of it. */
+  readonly drop?: (x: Tensor) => Tensor | undefined
 }
 
 /** What a setting may be; without `otherwise`, its absence is an error. */

@@ -16,6 +16,8 @@ export interface Batch {
   readonly targets: Tensor
   /** u32 places in their sequence, counted from 0; another 0 within a row begins another sequence */
   readonly positions: Tensor
+  /** two u32 words: what dropout leaves out; without them nothing is */
+  readonly noise?: Tensor
 }
 
 /** A sequence of ids, of which each is to be predicted from those before it. */

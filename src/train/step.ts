@@ -13,8 +13,13 @@ import type { Batch } from './batch.ts'
 import { lossOf } from './loss.ts'
 import type { Trainable } from './trainable.ts'
 
+/** What a batch costs: a number, of which gradients are taken. */
+export type BatchLoss = typeof lossOf
+
 export interface StepOptions {
   readonly optimizer: Optimizer
+  /** default: `lossOf` */
+  readonly loss?: BatchLoss
   /** gradients that are longer together are made this long */
   readonly clipNorm?: number
   /** layers are computed again for gradients: less memory for more time (default `auto`: where a step would need more than `memory`) */
@@ -138,9 +143,9 @@ interface Plans {
 }
 
 function makePlans({ model, parameters }: Trainable, options: StepOptions, sums: Named, recompute: boolean): Plans {
-  const { optimizer, clipNorm } = options
+  const { optimizer, clipNorm, loss: lossBy = lossOf } = options
   const find = (batch: Batch): { loss: Tensor; by: Named } => {
-    const loss = lossOf(model, batch, { recompute })
+    const loss = lossBy(model, batch, { recompute })
     const found = gradients(loss, Object.values(parameters))
     return { loss, by: mapNamed(parameters, (_, name, i) => found[i] ?? missing(name)) }
   }
@@ -164,7 +169,7 @@ function makePlans({ model, parameters }: Trainable, options: StepOptions, sums:
       const sum = mapNamed(by, (gradient, name) => (sums[name] ?? missing(name)).add(gradient.mul(share)))
       return update(loss, sum, rate)
     }),
-    look: compile((batch: Batch) => lossOf(model, batch)),
+    look: compile((batch: Batch) => lossBy(model, batch)),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Device } from '../device/device.ts'
 import { type LoadProgress, loadModel } from '../llm/weights.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
 import { architectureOf } from '../model/index.ts'
-import { type LoraOptions, adapterTensors, buildWithLora } from '../nn/lora.ts'
+import { type LoraOptions, type Noise, adapterTensors, buildWithLora } from '../nn/lora.ts'
 import type { ModelSource } from '../nn/source.ts'
 import { realizeNode } from '../tensor/evaluate.ts'
 import type { Tensor } from '../tensor/tensor.ts'
@@ -19,6 +19,10 @@ export interface Trainable {
   readonly parameters: Readonly<Record<string, Tensor>>
   /** of what was loaded */
   readonly weightBytes: number
+  /** the model without adapters; none where all weights learn */
+  readonly frozen?: LanguageModel
+  /** what dropout draws from while a step is planned */
+  readonly noise: Noise
   /** Frees all weights; parameters that have memory of their own give it back when nobody holds them. */
   free(): void
 }
@@ -27,7 +31,7 @@ export interface LoadTrainableOptions {
   /** the most rows that a sequence has: some models choose their rotary positions by it */
   readonly contextLength: number
   /** which layers have adapters; without it, all weights learn */
-  readonly lora?: Omit<LoraOptions, 'device'>
+  readonly lora?: Omit<LoraOptions, 'device' | 'noise'>
   readonly onProgress?: (progress: LoadProgress) => void
   readonly signal?: AbortSignal
 }
@@ -36,11 +40,14 @@ export interface LoadTrainableOptions {
 export async function loadTrainable(device: Device, gguf: Gguf, { lora, ...options }: LoadTrainableOptions): Promise<Trainable> {
   const plain = architectureOf(metaString(gguf, 'general.architecture'))
   const parameters: Record<string, Tensor> = {}
+  const noise: Noise = { key: undefined }
+  let frozen: LanguageModel | undefined
   const architecture: Architecture = {
     ...plain,
     build: (source) => {
       if (lora === undefined) return plain.build(collecting(source, parameters))
-      const { model, adapters } = buildWithLora((own) => plain.build(own), source, { ...lora, device })
+      const { model, adapters } = buildWithLora((own) => plain.build(own), source, { ...lora, device, noise })
+      frozen = plain.build(source)
       Object.assign(parameters, adapterTensors(adapters))
       return model
     },
@@ -54,7 +61,7 @@ export async function loadTrainable(device: Device, gguf: Gguf, { lora, ...optio
     free()
     throw error
   }
-  return { device, model, parameters, weightBytes, free }
+  return { device, model, parameters, weightBytes, noise, ...(frozen === undefined ? {} : { frozen }), free }
 }
 
 /** A source whose weights are parameters: f32 values in memory of their own, since what was loaded may be a view of the file. */

@@ -26,8 +26,8 @@ function isExplained(name: string, file: string): boolean {
   return at > 0 && lines[at - 1]!.trimEnd().endsWith('*/')
 }
 
-describe('src/index.ts', () => {
-  const names = exportsOf('src/index.ts')
+describe.each(['src/index.ts', 'src/train.ts'])('%s', (entry) => {
+  const names = exportsOf(entry)
 
   test('exports something', () => {
     expect(names.length).toBeGreaterThan(10)

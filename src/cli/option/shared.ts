@@ -7,6 +7,7 @@ import { printable } from '../../base/printable.ts'
 import { DEVICES, NOT_YET } from '../../device/open/open.ts'
 import { CACHE_TYPES, type CacheType } from '../../kernel/attention/cache-type.ts'
 import type { GenerateOptions } from '../../llm/generation.ts'
+import type { AdapterChoice } from '../../llm/adapter/adapted.ts'
 import { type LoadOptions, type Model, load } from '../../llm/model.ts'
 import { Failure } from '../failure.ts'
 import { decimal, whole } from './number.ts'
@@ -19,6 +20,7 @@ export interface ModelFlags {
   readonly cacheType?: CacheType
   /** commander's name for `--no-mmap`: true unless given */
   readonly mmap?: boolean
+  readonly adapter?: readonly AdapterChoice[]
 }
 
 export const DEVICE_NAMES: readonly string[] = ['auto', ...DEVICES.map(({ name }) => name)]
@@ -29,9 +31,24 @@ export function addModelOptions(command: Command, { device = true } = {}): Comma
     .option('--ctx <n>', 'context length in tokens (default: as trained, at most 4096)', whole({ least: 1, most: 1 << 24 }))
     .option('--threads <n>', 'threads of the cpu device (default: all that the machine has)', whole({ least: 1, most: 1024 }))
     .addOption(new Option('--cache-type <type>', 'element type of the key and value cache (default: f16)').choices(CACHE_TYPES))
+    .option(
+      '--adapter <file>',
+      'a LoRA adapter, GGUF or a folder of PEFT; FILE:SCALE for more or less of it; may be repeated',
+      collectAdapters,
+    )
     .option('--no-mmap', 'read the weights into memory instead of mapping the file: for files that may be cut short meanwhile')
   if (device) command.addOption(new Option('-d, --device <name>', 'device to compute on (default: auto)').argParser(deviceName))
   return command
+}
+
+/** `FILE` or `FILE:SCALE` */
+export function adapterChoice(text: string): AdapterChoice {
+  const [, path = text, scale] = /^(.+):([+-]?[\d.]+(?:e[+-]?\d+)?)$/i.exec(text) ?? []
+  return scale === undefined ? { path } : { path, scale: decimal()(scale) }
+}
+
+function collectAdapters(text: string, before: readonly AdapterChoice[] = []): readonly AdapterChoice[] {
+  return [...before, adapterChoice(text)]
 }
 
 /** Accepts the name of a device; refuses any other with a line that lists them. */
@@ -124,7 +141,14 @@ export async function loadWithBar(path: string, flags: ModelFlags, signal: Abort
   const bar = showProgress('loading')
   try {
     return await load(path, {
-      ...defined({ contextLength: flags.ctx, threads: flags.threads, device: flags.device, cacheType: flags.cacheType, mmap: flags.mmap }),
+      ...defined({
+        contextLength: flags.ctx,
+        threads: flags.threads,
+        device: flags.device,
+        cacheType: flags.cacheType,
+        mmap: flags.mmap,
+        adapters: flags.adapter,
+      }),
       onWarning: (line) => process.stderr.write(`ingot: ${printable(line)}\n`),
       ...options,
       signal,

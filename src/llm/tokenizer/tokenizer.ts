@@ -5,7 +5,7 @@
 import { IngotError } from '../../base/error.ts'
 import { BpeModel, bpeBytes, checkMerges } from './bpe.ts'
 import { createPreTokenizer } from './pretokenize.ts'
-import { SpmModel, spmBytes } from './spm.ts'
+import { SPACE, SpmModel, spmBytes } from './spm.ts'
 import { createStreamDecoder, type StreamDecoder } from './stream.ts'
 import { Trie } from './trie.ts'
 import {
@@ -37,6 +37,14 @@ export interface DecodeOptions {
   readonly continuation?: boolean
 }
 
+/** Tokens and their places in a text, in UTF-16 units. A token that is part of a character has the place of all of it. */
+export interface Located {
+  readonly ids: number[]
+  readonly starts: number[]
+  /** the place after each */
+  readonly ends: number[]
+}
+
 /** Text to token ids and back. Methods that take ids throw `out-of-range` for those that do not exist, but for `is...`. */
 export interface Tokenizer {
   /** SentencePiece, byte-level BPE, or WordPiece */
@@ -53,6 +61,8 @@ export interface Tokenizer {
   readonly addsBos: boolean
   /** The ids of a text. Throws `too-large` for a single word of many megabytes. */
   encode(text: string, options?: EncodeOptions): number[]
+  /** The same ids, and where in the text each lies. What was added has no length. */
+  locate(text: string, options?: EncodeOptions): Located
   /** The text of ids; bytes that are no UTF-8 become U+FFFD. */
   decode(ids: Iterable<number>, options?: DecodeOptions): string
   /** A decoder that takes ids one by one and never gives half a character. */
@@ -124,6 +134,7 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
   }
   const tokenBytes = (id: number): Uint8Array => (cache[id] ??= kind.bytes(tokenText(id), types[id]))
   const isSpecial = (id: number): boolean => isSpecialType(types[id])
+  const encode = createEncode(kind, stripsAfter, (id) => (id === vocabulary.unknown ? 1 : tokenBytes(id).length))
 
   const stream = ({ special = false, continuation = false }: DecodeOptions = {}): StreamDecoder =>
     createStreamDecoder({
@@ -138,7 +149,11 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
     eos: vocabulary.eos,
     eot: vocabulary.eot,
     addsBos: kind.before !== undefined,
-    encode: createEncode(kind, stripsAfter),
+    encode,
+    locate: (text, options) => {
+      const places: Places = { starts: [], ends: [] }
+      return { ids: encode(text, options, places), ...places }
+    },
     decode(ids, options) {
       const decoder = stream(options)
       let text = ''
@@ -153,21 +168,33 @@ function buildTokenizer(kind: Kind, stripsAfter: (id: number) => boolean): Token
   }
 }
 
-/** The `encode` of a tokenizer. What it needs is built when it is first called. */
-function createEncode(kind: Kind, stripsAfter: (id: number) => boolean): Tokenizer['encode'] {
+type Places = Omit<Located, 'ids'>
+
+/** The `encode` of a tokenizer. What it needs is built when it is first called. `lengthOf` a token is in bytes of plain text. */
+function createEncode(kind: Kind, stripsAfter: (id: number) => boolean, lengthOf: (id: number) => number) {
   let encoder: { readonly model: PlainEncoder; readonly specials: Specials } | undefined
-  return (text, { addSpecial = false, parseSpecial = false } = {}) => {
+  return (text: string, { addSpecial = false, parseSpecial = false }: EncodeOptions = {}, places?: Places): number[] => {
     encoder ??= { model: kind.model(), specials: collectSpecials(kind.vocabulary) }
     const { model, specials: tries } = encoder
     const specials = parseSpecial ? tries.onRequest : tries.always
     // half a surrogate pair has no UTF-8 form
     const whole = text.replace(/\p{Surrogate}/gu, '\ufffd')
     const ids: number[] = []
-    if (addSpecial && kind.before !== undefined) ids.push(kind.before)
+    const push = (id: number, from: number, to: number): void => {
+      ids.push(id)
+      places?.starts.push(from)
+      places?.ends.push(to)
+    }
+    if (addSpecial && kind.before !== undefined) push(kind.before, 0, 0)
     let start = 0
     /** Every stretch of plain text begins at the start of the text or after a special token, so each gets the space. */
     const encodePlain = (end: number): void => {
-      if (end > start) model.encode((kind.spacePrefix ? ' ' : '') + whole.slice(start, end), ids)
+      if (end <= start) return
+      const [plain, from] = [whole.slice(start, end), ids.length]
+      model.encode((kind.spacePrefix ? ' ' : '') + plain, ids)
+      if (places === undefined) return
+      const read = kind.kind === 'spm' ? plain.replaceAll(SPACE, ' ') : plain // the same token
+      findPlaces(read, ids.slice(from).map(lengthOf), kind.spacePrefix ? 1 : 0, start, places)
     }
     for (let at = 0; at < whole.length;) {
       const id = specials.longest(whole, at)
@@ -176,15 +203,42 @@ function createEncode(kind: Kind, stripsAfter: (id: number) => boolean): Tokeniz
         continue
       }
       encodePlain(at)
-      ids.push(id)
+      push(id, at, at + specials.matched)
       at += specials.matched
       if (stripsAfter(id)) while (at < whole.length && ' \t\n\v\f\r'.includes(whole.charAt(at))) at++
       start = at
     }
     encodePlain(whole.length)
-    if (addSpecial && kind.after !== undefined) ids.push(kind.after)
+    if (addSpecial && kind.after !== undefined) push(kind.after, whole.length, whole.length)
     return ids
   }
+}
+
+/** Appends where tokens of so many bytes lie in a plain text that begins at `from`, the first `prefix` bytes before it. */
+function findPlaces(text: string, lengths: readonly number[], prefix: number, from: number, { starts, ends }: Places): void {
+  let [bytes, at, passed] = [-prefix, 0, 0] // of tokens; units and bytes of characters that lie before
+  /** Moves on past the characters that end at or before `end`; gives the length of the next. */
+  const skip = (end: number): number => {
+    for (;;) {
+      const point = text.codePointAt(at)
+      if (point === undefined) return 0
+      const units = point > 0xffff ? 2 : 1
+      if (passed + utf8Length(point) > end) return units
+      passed += utf8Length(point)
+      at += units
+    }
+  }
+  for (const length of lengths) {
+    skip(bytes)
+    starts.push(from + at)
+    bytes += length
+    const units = skip(bytes)
+    ends.push(from + at + (passed < bytes ? units : 0))
+  }
+}
+
+function utf8Length(point: number): number {
+  return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4
 }
 
 /** The tokens that are found in text before anything else: those the file added always, special ones on request. */

@@ -1,0 +1,80 @@
+// Adapters on a model that is loaded: what its linear layers have beside their weights. Several are one: their ranks side by side, each
+// times its scale. An adapter that does not fit the model is refused with the first tensor that does not.
+
+import type { Adapter, MatrixShape, ModelSource } from '../../nn/source.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { type AdapterSet, badAdapter, layersOf } from './adapter.ts'
+
+/** An adapter that was read, and how much of it counts. */
+export interface ScaledAdapter {
+  readonly set: AdapterSet
+  /** times what the adapter itself says */
+  readonly scale: number
+}
+
+/** The same model with other adapters. */
+export interface Appliance {
+  /** for the source that a model is built from */
+  readonly adapter: ModelSource['adapter']
+  /** Throws `bad-file` where the model has not asked for a layer of an adapter; call it when the model is built. */
+  check(): void
+  /** all that was made for the model, to be computed once */
+  readonly tensors: readonly Tensor[]
+}
+
+interface Part {
+  readonly a: Tensor
+  readonly b: Tensor
+  readonly scale: number
+}
+
+export function applyAdapters(adapters: readonly ScaledAdapter[], architecture: string): Appliance {
+  const parts = new Map<string, Part[]>()
+  for (const { set, scale } of adapters) {
+    for (const { weight, a, b } of layersOf(set)) {
+      const part = { a, b, scale: (scale * set.alpha) / (a.shape[0] ?? 1) }
+      parts.set(weight, [...(parts.get(weight) ?? []), part])
+    }
+  }
+  const made = new Map<string, Adapter>()
+  return {
+    adapter: (name, shape) => {
+      const own = parts.get(name)
+      if (own === undefined) return undefined
+      for (const part of own) checkFit(name, part, shape)
+      const adapter = made.get(name) ?? join(own)
+      made.set(name, adapter)
+      return adapter
+    },
+    check: () => {
+      const strange = [...parts.keys()].find((name) => !made.has(name))
+      if (strange !== undefined) throw misfit(strange, 'lora_a', 'an adapter for it', 'no linear layer of that name')
+      const other = adapters.find(({ set }) => set.architecture !== architecture)
+      if (other !== undefined) throw badAdapter('the adapter is for another kind of model', other.set.architecture, architecture)
+    },
+    get tensors() {
+      return [...made.values()].flatMap(({ a, b }) => [a, b])
+    },
+  }
+}
+
+/** Refuses an adapter of another shape than its weight [out, in]. */
+export function checkFit(name: string, { a, b }: Pick<Adapter, 'a' | 'b'>, [out, inner]: MatrixShape): void {
+  if (a.shape[1] !== inner) throw misfit(name, 'lora_a', a.shape, ['rank', inner])
+  if (b.shape[0] !== out) throw misfit(name, 'lora_b', b.shape, [out, 'rank'])
+}
+
+export function misfit(name: string, part: 'lora_a' | 'lora_b', got: unknown, wanted: unknown): Error {
+  return badAdapter(`the adapter does not fit this model: ${name}.${part}`, got, wanted)
+}
+
+/** One adapter for several: A [sum of ranks, in], B [out, sum of ranks]. */
+function join(parts: readonly Part[]): Adapter {
+  const [first] = parts
+  if (first !== undefined && parts.length === 1) return first
+  return {
+    a: Tensor.concat(parts.map(({ a }) => a)),
+    b: Tensor.concat(parts.map(({ b, scale }) => b.mul(scale)), 1), // prettier-ignore
+    scale: 1,
+  }
+}
