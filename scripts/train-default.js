@@ -35,7 +35,7 @@ const VOCABULARY = 2048
 const TOKENIZER_DOCUMENTS = 12_000
 const HELD_OUT_DOCUMENTS = 320
 const SHAPE = readShape('tiny')
-const STEPS = Number(option('steps', '2800'))
+const STEPS = Number(option('steps', '1800'))
 /** Tokens of a step; after the first part, rows are twice as long, so that chats fit. */
 const BATCH = 2048
 const SHORT = { rows: 8, length: 256 }

@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<Com
   compare: { about: 'run a model on two devices and name the first tensor that differs', load: () => import('./command/compare.ts') },
   inspect: { about: 'show what is in a model file, and whether it fits in memory', load: () => import('./command/inspect.ts') },
   quantize: { about: 'convert a model file to another weight format', load: () => import('./command/quantize.ts') },
+  tokenizer: { about: 'train a tokenizer on texts', load: () => import('./command/tokenizer.ts') },
   synth: { about: 'write a model file with random weights, for benchmarks', load: () => import('./command/synth.ts') },
   bench: { about: 'measure how fast a model runs here, alone or against a peer', load: () => import('./command/bench.ts') },
   doctor: { about: 'check which devices work here, by running kernels on them', load: () => import('./command/doctor.ts') },
