@@ -7,6 +7,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { drawSvg } from '../dist/cli/train/plot.js'
 import { open } from '../dist/device/open/open.js'
 import { quantizeModel } from '../dist/llm/quantize.js'
 import { createTokenizer } from '../dist/llm/tokenizer/tokenizer.js'
@@ -21,7 +22,6 @@ import { openGguf } from '../dist/weights/gguf/gguf.js'
 import { createChoice } from './corpus/random.js'
 import { documents, render } from './corpus/index.js'
 import { loadCheckpoint, saveCheckpoint } from './default-model/checkpoint.js'
-import { drawCurve } from './default-model/curve.js'
 import { packRows, toBatch, toRow } from './default-model/pack.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -47,6 +47,7 @@ const FLOOR = 0.03 // of the rate
 const CHECKPOINT_EVERY = 200 // steps
 const LOOK_EVERY = 200
 const SAY_EVERY = 20
+const SMOOTHING = 0.2 // of the drawn curve
 
 const work = option('work', join(ROOT, 'build/train-default'))
 const out = option('out', join(ROOT, 'models/ingot-tiny.gguf'))
@@ -124,13 +125,21 @@ async function train() {
   trainable.free()
   await device.close()
   await file.close()
-  const entries = readFileSync(log, 'utf8').trim().split('\n').map((line) => JSON.parse(line))
-  const curve = drawCurve(
-    entries.filter(({ loss }) => loss !== undefined),
-    entries.filter(({ heldOut }) => heldOut !== undefined).map(({ tokens, heldOut }) => ({ tokens, loss: heldOut })),
-  )
-  writeFileSync(join(ROOT, 'docs/default-model.svg'), curve)
+  writeFileSync(join(ROOT, 'docs/default-model.svg'), drawLog())
   say(`${out}: ${STEPS} steps, ${((STEPS * BATCH) / 1e6).toFixed(1)} M tokens, ${(progress.seconds / 60).toFixed(1)} minutes of training`)
+}
+
+/** The curve of the log. */
+function drawLog() {
+  const entries = readFileSync(log, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const losses = entries.filter(({ loss }) => loss !== undefined)
+  let mean = losses[0]?.loss ?? 0
+  const smooth = losses.map(({ step, loss }) => ({ step, loss: (mean += SMOOTHING * (loss - mean)) }))
+  const validation = entries.filter(({ heldOut }) => heldOut !== undefined).map(({ step, heldOut }) => ({ step, loss: heldOut }))
+  return drawSvg({ losses, smooth, validation }, `The default model, ${BATCH} tokens a step, nats per token`)
 }
 
 /** How many rows a step has, and how long they are. @param {number} step */
