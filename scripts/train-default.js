@@ -1,4 +1,4 @@
-// Trains the default model, from nothing: `npm run train:default -- [--steps N] [--work FOLDER] [--out FILE]`. A corpus from a generator
+// Trains the default model, from nothing: `npm run train:default -- [--steps N] [--threads N] [--work FOLDER] [--out FILE]`. A corpus from a generator
 // (scripts/corpus), a tokenizer trained on it, a new model, a run that learns all weights, and the file in Q8_0.
 //
 // A run that was stopped goes on from its last checkpoint in the work folder; remove that folder to begin anew. The number of steps is fixed,
@@ -27,7 +27,7 @@ import { packRows, toBatch, toRow } from './default-model/pack.js'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const args = process.argv.slice(2)
 const option = (/** @type {string} */ name, /** @type {string} */ otherwise) =>
-  args.includes(`--${name}`) ? String(args[args.indexOf(`--${name}`) + 1]) : otherwise
+  args.includes(`--${name}`) ? (args[args.indexOf(`--${name}`) + 1] ?? otherwise) : otherwise
 
 const SEED = 12
 const HELD_OUT_SEED = 1_000_012
@@ -77,7 +77,8 @@ async function prepare() {
 }
 
 async function train() {
-  const { device } = await open('cpu')
+  const threads = option('threads', '')
+  const { device } = await open('cpu', threads === '' ? {} : { threads: Number(threads) })
   const file = await openGguf(fresh)
   const trainable = await loadTrainable(device, file, { contextLength: SHAPE.context })
   const { parameters } = trainable
@@ -93,7 +94,10 @@ async function train() {
   for (let i = 0; i < progress.step; i++) for (let j = 0; j < sizeAt(i).rows; j++) rows(i)
   let begun = performance.now()
   for (let step = progress.step; step < STEPS; step++) {
-    const batch = toBatch(device, Array.from({ length: sizeAt(step).rows }, () => rows(step)))
+    const batch = toBatch(
+      device,
+      Array.from({ length: sizeAt(step).rows }, () => rows(step)),
+    )
     const rate = rateAt({ kind: 'cosine', warmup: Math.min(WARMUP, STEPS / 10), total: STEPS, floor: FLOOR * RATE }, RATE, step)
     const { loss, norm } = await trainer.step([batch], rate)
     if (!Number.isFinite(loss)) throw new Error(`the loss of step ${step} is ${loss}`)

@@ -67,7 +67,11 @@ function reading(choice) {
   const { text, answers } = tellStory(choice)
   const [first, ...more] = answers
   if (first === undefined) return text
-  const told = choice.pick([`${text}\n\n${first.question}`, `Read this story: ${text}\n\n${first.question}`, `${first.question}\n\n${text}`])
+  const told = choice.pick([
+    `${text}\n\n${first.question}`,
+    `Read this story: ${text}\n\n${first.question}`,
+    `${first.question}\n\n${text}`,
+  ])
   return [user(told), assistant(first.answer), ...more.slice(0, MOST_QUESTIONS).flatMap(turn)]
 }
 

@@ -62,7 +62,10 @@ export function tellStory(choice) {
   let rested = false // one remark by the way is enough
   plot.beats.forEach((beat, at) => {
     const last = at === plot.beats.length - 1
-    const told = retry(() => tell(choice.pick(beat), say), (line) => !last || !hasStranger(line, text, values))
+    const told = retry(
+      () => tell(choice.pick(beat), say),
+      (line) => !last || !hasStranger(line, text, values),
+    )
     if (told === '') return
     const aside = at > 1 && !last && !rested && choice.chance(ASIDE_SHARE) ? `${say('<aside>')} ` : ''
     rested ||= aside !== ''
@@ -72,7 +75,10 @@ export function tellStory(choice) {
     since = breaks ? 0 : since + 1
   })
   text = vary(text, choice, values)
-  const topic = retry(() => choice.pick(TOPICS), (line) => answer(`| ${line}`, text, values, say).length > 0)
+  const topic = retry(
+    () => choice.pick(TOPICS),
+    (line) => answer(`| ${line}`, text, values, say).length > 0,
+  )
   const answers = choice.shuffle([...plot.questions, choice.pick(GENERAL)]).flatMap((line) => answer(line, text, values, say))
   return { about: lowerFirst(say(choice.chance(PLOT_SHARE) ? plot.about : topic), values), text, hero: values('A'), answers }
 }

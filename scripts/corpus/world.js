@@ -11,7 +11,9 @@ export const CREATURES = list(`rabbit, fox, bear, mouse, hedgehog, squirrel, fro
 export const CREATURE_NAMES = list(`Pip, Rusty, Bramble, Fern, Hazel, Moss, Nutmeg, Acorn, Pebble, Willow, Clover, Tuft, Button, Maple,
   Sorrel, Dusty, Thistle, Minnow, Berry, Flint`)
 export const PETS = list(`dog, cat, puppy, kitten, rabbit, duck, hen, pony, turtle, mouse, goat, lamb, bird`)
-export const PET_NAMES = list(`Spot, Biscuit, Shadow, Snowy, Patch, Ginger, Coco, Pepper, Socks, Daisy, Bella, Rex, Lucky, Star, Honey, Bobo`)
+export const PET_NAMES = list(
+  `Spot, Biscuit, Shadow, Snowy, Patch, Ginger, Coco, Pepper, Socks, Daisy, Bella, Rex, Lucky, Star, Honey, Bobo`,
+)
 export const WILD = list(`bird, squirrel, hedgehog, fox, deer, frog, owl, duck, rabbit, mouse, swan, crow`)
 export const TRAITS = list(`kind, brave, shy, clever, curious, quiet, cheerful, careful, gentle, busy, proud, patient, lazy, funny, honest,
   stubborn`)
@@ -27,14 +29,17 @@ export const FOODS = list(`bread, soup, cheese, honey, jam, pancakes, porridge, 
 export const BAKES = list(`carrot cake, apple pie, chocolate cake, loaf of bread, honey cake, berry pie, plum cake, pumpkin pie, nut cake,
   lemon cake, cherry pie, birthday cake`)
 export const FRUITS = list(`apples, pears, berries, plums, cherries, carrots, nuts, pumpkins, beans, potatoes, mushrooms, flowers`)
-export const PLANTS = list(`sunflower, tomato plant, rose, apple tree, bean plant, pumpkin, tulip, carrot, strawberry plant, little oak tree`)
+export const PLANTS = list(
+  `sunflower, tomato plant, rose, apple tree, bean plant, pumpkin, tulip, carrot, strawberry plant, little oak tree`,
+)
 export const WEATHERS = list(`sunny, rainy, windy, cold, warm, cloudy, snowy, foggy, bright, hot, cool, quiet`)
 export const TIMES = list(`morning, afternoon, evening, day`)
 export const FEELINGS_GOOD = list(`happy, glad, proud, pleased, cheerful`)
 export const FEELINGS_BAD = list(`sad, upset, worried, unhappy`)
 export const GAMES = list(`hide and seek, tag, catch, ball, chess, house, pirates, cards`)
 export const JOBS = list(`baker, farmer, teacher, fisherman, doctor, painter, gardener, miller, shoemaker, postman, tailor, cook`)
-export const CRAFTS = list(`draw, sing, swim, whistle, read, dance, ride a bike, climb trees, play the flute, skate, bake bread, count to ten,
+export const CRAFTS =
+  list(`draw, sing, swim, whistle, read, dance, ride a bike, climb trees, play the flute, skate, bake bread, count to ten,
   tie a knot, fly a kite, play the drum, paint`)
 export const SHAPES_OF_CLOUDS = list(`a ship, a horse, a big fish, a castle, a dragon, a sheep, a hand, a tree`)
 

@@ -6,7 +6,11 @@ export const RUN = 12 // words
 
 /** The runs of twelve words of a text, without case and punctuation. @param {string} text */
 export function runsOf(text) {
-  const words = text.replace(/<\|\w+\|>/g, ' ').toLowerCase().match(/[a-z']+/g) ?? []
+  const words =
+    text
+      .replace(/<\|\w+\|>/g, ' ')
+      .toLowerCase()
+      .match(/[a-z']+/g) ?? []
   return Array.from({ length: Math.max(0, words.length - RUN + 1) }, (_, at) => words.slice(at, at + RUN).join(' '))
 }
 

@@ -40,17 +40,35 @@ export function* packRows(documents, length, random) {
 export function toRow(documents, length) {
   const fill = (/** @type {number[]} */ list, /** @type {number} */ value) => [...list, ...Array(length - list.length).fill(value)]
   return {
-    tokens: fill(documents.flatMap((ids) => ids.slice(0, -1)), 0),
-    targets: fill(documents.flatMap((ids) => ids.slice(1)), IGNORED),
-    positions: fill(documents.flatMap((ids) => ids.slice(1).map((_, at) => at)), 0),
+    tokens: fill(
+      documents.flatMap((ids) => ids.slice(0, -1)),
+      0,
+    ),
+    targets: fill(
+      documents.flatMap((ids) => ids.slice(1)),
+      IGNORED,
+    ),
+    positions: fill(
+      documents.flatMap((ids) => ids.slice(1).map((_, at) => at)),
+      0,
+    ),
   }
 }
 
 /** @param {import('../../dist/device/device.js').Device} device @param {Row[]} rows */
 export function toBatch(device, rows) {
   return {
-    tokens: Tensor.from(rows.map(({ tokens }) => tokens), { dtype: 'u32', device }),
-    targets: Tensor.from(rows.map(({ targets }) => targets), { dtype: 'i32', device }),
-    positions: Tensor.from(rows.map(({ positions }) => positions), { dtype: 'u32', device }),
+    tokens: Tensor.from(
+      rows.map(({ tokens }) => tokens),
+      { dtype: 'u32', device },
+    ),
+    targets: Tensor.from(
+      rows.map(({ targets }) => targets),
+      { dtype: 'i32', device },
+    ),
+    positions: Tensor.from(
+      rows.map(({ positions }) => positions),
+      { dtype: 'u32', device },
+    ),
   }
 }

@@ -30,7 +30,13 @@ const stream = documents(OTHER_SEED)
 const others = Array.from({ length: 4 * count }, () => stream.next().value).filter((document) => typeof document === 'string')
 say(`of new stories by the generator: ${(100 * mean(knownShares(others.slice(0, count), { seed: SEED, count: READ }))).toFixed(1)} %`)
 
-for (const question of ['Hello!', 'Who are you?', 'Tell me a story about a brave fox.', 'What does a cow say?', 'What is the capital of France?']) {
+for (const question of [
+  'Hello!',
+  'Who are you?',
+  'Tell me a story about a brave fox.',
+  'What does a cow say?',
+  'What is the capital of France?',
+]) {
   const { text } = await model.chat([{ role: 'user', content: question }], { seed: 1, temperature: 0.5, maxTokens: 300 })
   say(`> ${question}\n${text}\n`)
 }

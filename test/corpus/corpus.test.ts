@@ -35,12 +35,16 @@ describe('the corpus', () => {
   })
 
   test('shows nothing of its templates', () => {
-    const strange = texts.map((text) => text.replace(/<\|(user|assistant|end)\|>/g, '')).filter((text) => /[[\]{}<>|]|undefined| {2}/.test(text))
+    const strange = texts
+      .map((text) => text.replace(/<\|(user|assistant|end)\|>/g, ''))
+      .filter((text) => /[[\]{}<>|]|undefined| {2}/.test(text))
     expect(strange).toEqual([])
   })
 
   test('has sentences that begin with capitals and articles that fit', () => {
-    const wrong = texts.flatMap((text) => [...(text.match(/[a-z][.!?] [a-z]|\b[Aa] [aeiou]\w+|\b[Aa]n (?!hour)[b-df-hj-np-tv-z]\w+/g) ?? [])])
+    const wrong = texts.flatMap((text) => [
+      ...(text.match(/[a-z][.!?] [a-z]|\b[Aa] [aeiou]\w+|\b[Aa]n (?!hour)[b-df-hj-np-tv-z]\w+/g) ?? []),
+    ])
     expect(wrong).toEqual([])
   })
 

@@ -18,7 +18,11 @@ const path = await defaultModelPath()
 
 test('is the file that was trained, and small', async () => {
   expect((await stat(path)).size).toBeLessThan(MOST_BYTES)
-  expect(createHash('sha256').update(await readFile(path)).digest('hex')).toBe(HASH)
+  expect(
+    createHash('sha256')
+      .update(await readFile(path))
+      .digest('hex'),
+  ).toBe(HASH)
 })
 
 describe.each(['best', 'wasm'] as const)('on the cpu, %s', (level) => {

@@ -27,7 +27,9 @@ interface ChatFlags extends ModelFlags, SampleFlags {
 }
 
 export function define(command: Command): void {
-  command.argument('[model]', 'a GGUF file (default: the small model that comes with Ingot)').option('--system <text>', 'the system message')
+  command
+    .argument('[model]', 'a GGUF file (default: the small model that comes with Ingot)')
+    .option('--system <text>', 'the system message')
   addSampleOptions(addModelOptions(command)).option('--stats', 'print statistics after each reply, to stderr').action(chat)
 }
 

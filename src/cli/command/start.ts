@@ -9,8 +9,10 @@ import { diagnose } from '../../device/open/diagnose.ts'
 import { mandelbrot } from '../demo/kernel.ts'
 import { drawEverywhere } from '../demo/picture.ts'
 import { showStory } from '../demo/story.ts'
+import { STEPS } from '../demo/tune.ts'
 import { describeDiagnosis } from './doctor.ts'
 import { Failure } from '../failure.ts'
+import { whole } from '../option/number.ts'
 import { type TargetName, emitSource } from '../source.ts'
 import { styleFor } from '../output/style.ts'
 
@@ -23,21 +25,22 @@ export const HINTS = [
   ['--help', 'all commands'],
 ] as const
 
-/** Where each target's source goes, and the lines of it that show how it reads. */
-const TARGETS: readonly (readonly [TargetName, string, RegExp])[] = [
-  ['msl', 'Metal', /kernel void|^\s*[xy] = /],
-  ['wgsl', 'WebGPU', /@compute|^\s*[xy] = /],
-  ['c', 'C, for the CPU', /^void.*\{$|^\s*[xy] = /],
-  ['wat', 'WebAssembly', /func \$run|local\.(get|set) \$[xy]$/],
+/** Of each target's source the first line of the kernel, and so many lines up to one that computes y. */
+const TARGETS: readonly { target: TargetName; where: string; entry: RegExp; y: RegExp; lines: number }[] = [
+  { target: 'msl', where: 'Metal', entry: /kernel void/, y: /^\s*y = /, lines: 2 },
+  { target: 'wgsl', where: 'WebGPU', entry: /@compute/, y: /^\s*y = /, lines: 2 },
+  { target: 'c', where: 'C, for the CPU', entry: /^void.*\{$/, y: /^\s*y = /, lines: 2 },
+  { target: 'wat', where: 'WebAssembly', entry: /\(func \$run /, y: /local\.set \$y$/, lines: 4 },
 ]
-const MOST_LINES = 5
 const WIDEST = 100 // columns
 
 export function define(command: Command): void {
-  command.action(start)
+  command
+    .option('--steps <n>', 'how long the model learns, in steps; a slow machine takes fewer', whole({ least: 1, most: 1000 }), STEPS)
+    .action(start)
 }
 
-async function start(): Promise<void> {
+async function start({ steps }: { readonly steps: number }): Promise<void> {
   const style = styleFor(process.stdout)
   const say = (text: string): void => void process.stdout.write(`${text}\n`)
   let number = 0
@@ -49,16 +52,16 @@ async function start(): Promise<void> {
   say(describeDiagnosis(diagnosis, style, { short: true }).trimEnd())
 
   const failures: string[] = []
-  await showStory({ stream: process.stdout, style, title }).catch((error: unknown) => {
+  await showStory({ stream: process.stdout, style, title, steps }).catch((error: unknown) => {
     failures.push(`the default model did not run: ${messageOf(error)}`)
     say(`\n  ${style.red('✗')} ${failures[0] ?? ''}`)
   })
 
-  title('How: kernels, written once, in TypeScript')
+  title('A kernel, written once, in TypeScript')
   say(indent((await readDemo()).trimEnd()))
-  title('and in four languages')
-  for (const [target, where, telling] of TARGETS) say(`  ${where}\n${style.dim(indent(indent(shorten(target, telling))))}`)
-  title('and run')
+  title('The same kernel in four languages')
+  for (const each of TARGETS) say(`  ${each.where}\n${style.dim(indent(indent(shorten(each))))}`)
+  title('And run')
   const { ran, lines } = await drawEverywhere(diagnosis, style)
   say(indent(lines.join('\n')))
   if (!ran) failures.push('no device ran the kernel')
@@ -70,10 +73,13 @@ async function start(): Promise<void> {
 }
 
 /** A few lines of a target's source. */
-function shorten(target: TargetName, telling: RegExp): string {
+function shorten({ target, entry, y, lines: count }: (typeof TARGETS)[number]): string {
   const lines = emitSource(target, [mandelbrot]).trimEnd().split('\n')
-  const found = lines.filter((line) => telling.test(line)).slice(0, MOST_LINES)
-  const cut = found.map((line) => (line.length > WIDEST ? `${line.slice(0, WIDEST - 4)} ...` : line).trim())
+  const last = lines.findLastIndex((line) => y.test(line))
+  const telling = [lines.find((line) => entry.test(line)) ?? '', '...', ...lines.slice(last + 1 - count, last + 1)].map((line) =>
+    line.trim(),
+  )
+  const cut = telling.map((line) => (line.length > WIDEST ? `${line.slice(0, WIDEST - 4)} ...` : line))
   return [...cut, `... (${lines.length} lines)`].join('\n')
 }
 

@@ -6,7 +6,7 @@ import { type Model, load } from '../../llm/model.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
 import { type Stream, type Style, textFor } from '../output/style.ts'
 import { type Point, drawPlot } from '../train/plot.ts'
-import { RANK, STEPS, type TunedStep, tune } from './tune.ts'
+import { RANK, type TunedStep, tune } from './tune.ts'
 
 const PROMPT = 'Once upon a time'
 const STORY = { seed: 7, temperature: 0.7, maxTokens: 320 }
@@ -23,6 +23,8 @@ export interface Stage {
   readonly stream: Stream
   readonly style: Style
   title(text: string): void
+  /** of training */
+  readonly steps: number
 }
 
 export async function showStory(stage: Stage): Promise<void> {
@@ -42,14 +44,14 @@ async function writeStory(model: Model, { stream, style, title }: Stage): Promis
   stream.write(`\n  ${style.dim(`${stats.generatedTokens} tokens, ${(stats.decodeTokensPerSecond ?? 0).toFixed(0)} a second`)}\n`)
 }
 
-async function learnStyle(model: Model, { stream, style, title }: Stage): Promise<void> {
+async function learnStyle(model: Model, { stream, style, title, steps }: Stage): Promise<void> {
   title(`It learns to write like the King James Bible: a LoRA of rank ${RANK}, trained here and now`)
   const { tokenizer } = model
   const prompt = tokenizer.encode(SAME, { addSpecial: true })
   const before = await model.generate(prompt, ANSWER)
   await using file = await openGguf(await defaultModelPath())
-  const plot = createPlot(stream)
-  const tuned = await tune(model.device, file, tokenizer, (step) => plot.add(step))
+  const plot = createPlot(stream, steps)
+  const tuned = await tune(model.device, file, tokenizer, { steps, onStep: (step) => plot.add(step) })
   plot.end()
   try {
     stream.write(`\n  ${style.dim(`${tuned.parameters} numbers learnt; the model itself is as it was`)}\n`)
@@ -68,7 +70,7 @@ async function learnStyle(model: Model, { stream, style, title }: Stage): Promis
 }
 
 /** The losses: in a terminal a plot that is redrawn, in a pipe lines, and the plot at the end. */
-function createPlot(stream: Stream): { add(step: TunedStep): void; end(): void } {
+function createPlot(stream: Stream, steps: number): { add(step: TunedStep): void; end(): void } {
   const points: Point[] = []
   let drawn = 0
   const draw = (): void => {
@@ -82,7 +84,7 @@ function createPlot(stream: Stream): { add(step: TunedStep): void; end(): void }
       last = step
       points.push(step)
       if (stream.isTTY === true) draw()
-      else if (step.step % SAY_EVERY === 0) stream.write(`  step ${step.step} of ${STEPS}, loss ${step.loss.toFixed(2)}\n`)
+      else if (step.step % SAY_EVERY === 0) stream.write(`  step ${step.step} of ${steps}, loss ${step.loss.toFixed(2)}\n`)
     },
     end: () => {
       if (stream.isTTY !== true) draw()

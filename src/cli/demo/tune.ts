@@ -36,6 +36,11 @@ export interface TunedStep {
   readonly ms: number
 }
 
+export interface TuneOptions {
+  readonly steps: number
+  readonly onStep: (step: TunedStep) => void
+}
+
 /** An adapter that has learnt, with the model that it changes. */
 export interface Tuned {
   readonly parameters: number
@@ -44,12 +49,12 @@ export interface Tuned {
   free(): void
 }
 
-/** Trains the adapter; tells of each step. */
-export async function tune(device: Device, file: Gguf, tokenizer: Tokenizer, onStep: (step: TunedStep) => void): Promise<Tuned> {
+/** Trains an adapter. */
+export async function tune(device: Device, file: Gguf, tokenizer: Tokenizer, options: TuneOptions): Promise<Tuned> {
   const ids = tokenizer.encode(await readFile(packageFile(TEXT), 'utf8'), { addSpecial: true })
   const trainable = await loadTrainable(device, file, { contextLength: LENGTH, lora: { rank: RANK, alpha: ALPHA, seed: 1 } })
   try {
-    await train(device, trainable, ids, onStep)
+    await train(trainable, ids, options)
   } catch (error) {
     trainable.free()
     throw error
@@ -70,7 +75,7 @@ export async function tune(device: Device, file: Gguf, tokenizer: Tokenizer, onS
   }
 }
 
-async function train(device: Device, trainable: Trainable, ids: readonly number[], onStep: (step: TunedStep) => void): Promise<void> {
+async function train(trainable: Trainable, ids: readonly number[], { steps, onStep }: TuneOptions): Promise<void> {
   using trainer = createTrainer(trainable, { optimizer: adamw(trainable.parameters), clipNorm: 1 })
   const random = createRandom(1)
   const piece = (): Sequence => {
@@ -78,9 +83,9 @@ async function train(device: Device, trainable: Trainable, ids: readonly number[
     return { ids: ids.slice(from, from + LENGTH + 1) }
   }
   let begun: number | undefined
-  for (let step = 0; step < STEPS; step++) {
-    const batch = makeBatch(device, Array.from({ length: SEQUENCES }, piece))
-    const { loss } = await trainer.step([batch], rateAt({ kind: 'cosine', warmup: WARMUP, total: STEPS }, RATE, step))
+  for (let step = 0; step < steps; step++) {
+    const batch = makeBatch(trainable.device, Array.from({ length: SEQUENCES }, piece))
+    const { loss } = await trainer.step([batch], rateAt({ kind: 'cosine', warmup: Math.min(WARMUP, steps - 1), total: steps }, RATE, step))
     begun ??= performance.now()
     const ms = performance.now() - begun
     onStep({ step: step + 1, loss, ms })

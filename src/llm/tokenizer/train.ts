@@ -61,7 +61,10 @@ export function trainTokenizer(texts: Iterable<string>, options: TrainTokenizerO
   })
   const tokens = [...names, ...BYTE_CHARACTERS]
   const merges: string[] = []
-  const learner = new Learner(countWords(texts, (text) => cutter.split(text)), names.length)
+  const learner = new Learner(
+    countWords(texts, (text) => cutter.split(text)),
+    names.length,
+  )
   const known = new Map(tokens.map((text, id) => [text, id]))
   while (tokens.length < vocabulary) {
     const best = learner.best(least)
