@@ -22,7 +22,7 @@ import { openGguf } from '../dist/weights/gguf/gguf.js'
 import { createChoice } from './corpus/random.js'
 import { documents, render } from './corpus/index.js'
 import { loadCheckpoint, saveCheckpoint } from './default-model/checkpoint.js'
-import { packRows, toBatch, toRow } from './default-model/pack.js'
+import { packPool, packRows, toBatch } from './default-model/pack.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const args = process.argv.slice(2)
@@ -35,16 +35,16 @@ const VOCABULARY = 2048
 const TOKENIZER_DOCUMENTS = 12_000
 const HELD_OUT_DOCUMENTS = 320
 const SHAPE = readShape('tiny')
-const STEPS = Number(option('steps', '1800'))
-/** Tokens of a step; after the first part, rows are twice as long, so that chats fit. */
+const STEPS = Number(option('steps', '1200'))
+/** Tokens of a step. */
 const BATCH = 2048
 const SHORT = { rows: 8, length: 256 }
 const LONG = { rows: 4, length: 512 }
-const LONG_FROM = 0.75 // of the steps
+/** From this part of the steps on, rows are twice as long, so that chats fit, and the rate falls. */
+const LATE = 0.8
 const RATE = 3e-3
 const WARMUP = 100 // steps
-const FLOOR = 0.03 // of the rate
-const CHECKPOINT_EVERY = 200 // steps
+const CHECKPOINT_EVERY = 100 // steps
 const LOOK_EVERY = 200
 const SAY_EVERY = 20
 const SMOOTHING = 0.2 // of the drawn curve
@@ -98,7 +98,7 @@ async function train() {
       device,
       Array.from({ length: sizeAt(step).rows }, () => rows(step)),
     )
-    const rate = rateAt({ kind: 'cosine', warmup: Math.min(WARMUP, STEPS / 10), total: STEPS, floor: FLOOR * RATE }, RATE, step)
+    const rate = rateOf(step)
     const { loss, norm } = await trainer.step([batch], rate)
     if (!Number.isFinite(loss)) throw new Error(`the loss of step ${step} is ${loss}`)
     const done = step + 1
@@ -146,9 +146,16 @@ function drawLog() {
   return drawSvg({ losses, smooth, validation }, `The default model, ${BATCH} tokens a step, nats per token`)
 }
 
+/** The rate rises, stays, and falls in a line. @param {number} step */
+function rateOf(step) {
+  const late = Math.ceil(LATE * STEPS)
+  if (step < late) return rateAt({ kind: 'constant', warmup: Math.min(WARMUP, late) }, RATE, step)
+  return rateAt({ kind: 'linear', total: STEPS - late }, RATE, step - late)
+}
+
 /** How many rows a step has, and how long they are. @param {number} step */
 function sizeAt(step) {
-  return step < LONG_FROM * STEPS ? SHORT : LONG
+  return step < LATE * STEPS ? SHORT : LONG
 }
 
 /** Gives the next row of a step, from documents that no step has seen before. */
@@ -161,12 +168,12 @@ function rowsFrom() {
   return (/** @type {number} */ step) => (sizeAt(step) === SHORT ? short : long).next().value
 }
 
-/** Documents of another seed, one in each row, and the bytes of their text. */
+/** Documents of another seed in rows, and the bytes of their text. */
 function heldOut() {
   const stream = documents(HELD_OUT_SEED)
   const texts = Array.from({ length: HELD_OUT_DOCUMENTS }, () => stream.next().value)
   const ids = texts.map((text) => encode(text).slice(0, LONG.length + 1))
-  return { rows: ids.map((each) => toRow([each], LONG.length)), bytes: ids.reduce((sum, each) => sum + bytesOf(each), 0) }
+  return { rows: packPool(ids, LONG.length), bytes: ids.reduce((sum, each) => sum + bytesOf(each), 0) }
 }
 
 /** Bytes that a model has to predict: a mark of a chat counts as one. @param {number[]} ids */

@@ -9,35 +9,42 @@ const POOL = 256
 /** @typedef {{ tokens: number[], targets: number[], positions: number[] }} Row */
 
 /**
- * Rows without end. The longest documents of a pool are placed first, each in the fullest row that has room for it.
- * @param {Iterator<number[]>} documents @param {number} length @param {() => number} random
+ * Rows without end, of pools of documents. @param {Iterator<number[]>} documents @param {number} length @param {() => number} random
  * @returns {Generator<Row, never>}
  */
 export function* packRows(documents, length, random) {
   for (;;) {
-    const pool = Array.from({ length: POOL }, () => documents.next().value.slice(0, length + 1))
-    pool.sort((a, b) => b.length - a.length)
-    /** @type {{ ids: number[][], room: number }[]} */
-    const rows = []
-    for (const ids of pool) {
-      const needed = ids.length - 1
-      const best = rows.filter(({ room }) => room >= needed).sort((a, b) => a.room - b.room)[0]
-      if (best === undefined) rows.push({ ids: [ids], room: length - needed })
-      else {
-        best.ids.push(ids)
-        best.room -= needed
-      }
-    }
+    const rows = packPool(
+      Array.from({ length: POOL }, () => documents.next().value),
+      length,
+    )
     for (let i = rows.length - 1; i > 0; i--) {
       const j = Math.floor(random() * (i + 1))
       ;[rows[i], rows[j]] = [rows[j], rows[i]]
     }
-    for (const { ids } of rows) yield toRow(ids, length)
+    yield* rows
   }
 }
 
+/** The longest documents are placed first, each in the fullest row that has room for it. @param {number[][]} documents @param {number} length */
+export function packPool(documents, length) {
+  const pool = documents.map((ids) => ids.slice(0, length + 1)).sort((a, b) => b.length - a.length)
+  /** @type {{ ids: number[][], room: number }[]} */
+  const rows = []
+  for (const ids of pool) {
+    const needed = ids.length - 1
+    const best = rows.filter(({ room }) => room >= needed).sort((a, b) => a.room - b.room)[0]
+    if (best === undefined) rows.push({ ids: [ids], room: length - needed })
+    else {
+      best.ids.push(ids)
+      best.room -= needed
+    }
+  }
+  return rows.map(({ ids }) => toRow(ids, length))
+}
+
 /** @param {number[][]} documents @param {number} length @returns {Row} */
-export function toRow(documents, length) {
+function toRow(documents, length) {
   const fill = (/** @type {number[]} */ list, /** @type {number} */ value) => [...list, ...Array(length - list.length).fill(value)]
   return {
     tokens: fill(

@@ -88,7 +88,6 @@ describe('ingot run', () => {
 
 describe('mistakes', () => {
   const wrong: readonly (readonly [args: readonly string[], message: RegExp])[] = [
-    [['run'], /the prompt from stdin is empty/],
     [['run', 'no-such.gguf', '-p', 'a'], /no such file: no-such\.gguf/],
     [['run', '.', '-p', 'a'], /not a file/],
     [['run', 'MODEL', '-p', 'a', '-n', 'abc'], /'abc' is invalid.*whole number/],

@@ -5,7 +5,7 @@
 // counted once, and a merge touches only the words that have its pair. A heap holds pairs by how often they were seen when they came in;
 // one that became rarer since is put back with its new count.
 
-/* oxlint-disable typescript/no-non-null-assertion -- ids index the tokens they were given for; places stay below the length they run over */
+/* oxlint-disable typescript/no-non-null-assertion -- ids index the tokens that got them; places stay below the lengths they run over */
 
 import { IngotError } from '../../base/error.ts'
 import type { MetaValue } from '../../weights/gguf/meta.ts'
