@@ -20,10 +20,10 @@ const HOPELESS = /EUSAGE|ENOTFOUND|EAI_AGAIN|ECONNREFUSED/
 const ERROR_LINES = 40 // of npm's output; the rest is usage
 
 /**
- * Before `npm start` only what this machine will run is built; tests want every instruction set, and the software Metal. Experiments of the
+ * Before `npm start` and `npm run train:default` only what this machine will run is built; tests want every instruction set, and the software Metal. Experiments of the
  * lab compile the kernels that they time themselves (lab/run.js).
  */
-const starting = process.env.npm_lifecycle_event === 'prestart'
+const starting = ['prestart', 'pretrain:default'].includes(process.env.npm_lifecycle_event ?? '')
 const experimenting = process.env.npm_lifecycle_event === 'prelab'
 /** The native parts: each script exports a function that builds what is stale and says what it did. */
 const NATIVE = experimenting

@@ -23,6 +23,7 @@ const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<Com
   quantize: { about: 'convert a model file to another weight format', load: () => import('./command/quantize.ts') },
   train: { about: 'fine-tune a model on data of your own', load: () => import('./command/train.ts') },
   merge: { about: 'put an adapter into the weights of its model', load: () => import('./command/merge.ts') },
+  tokenizer: { about: 'train a tokenizer on texts', load: () => import('./command/tokenizer.ts') },
   synth: { about: 'write a model file with random weights, for benchmarks', load: () => import('./command/synth.ts') },
   bench: { about: 'measure how fast a model runs here, alone or against a peer', load: () => import('./command/bench.ts') },
   doctor: { about: 'check which devices work here, by running kernels on them', load: () => import('./command/doctor.ts') },

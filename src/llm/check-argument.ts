@@ -17,7 +17,8 @@ import {
 /** Of a model: a path, or what can be read like one. */
 export function checkLoad(file: unknown, options: unknown): void {
   const op = 'load'
-  checkArgument(op, 'the file', file, 'a path or a ByteSource', (value) => isString(value) || hasMethods(value, ['read', 'close']))
+  const isFile = (value: unknown): boolean => value === undefined || isString(value) || hasMethods(value, ['read', 'close'])
+  checkArgument(op, 'the file', file, 'a path or a ByteSource', isFile)
   checkOptions(op, options)
   const { device, onProgress, onWarning, log, signal, mmap, chunk, threads, adapters } = options as Readonly<Record<string, unknown>>
   checkOption(

@@ -12,7 +12,7 @@ import { metaString } from '../weights/gguf/meta.ts'
 import type { ByteSource } from '../weights/source.ts'
 import { type AdapterChoice, AdaptedModels } from './adapter/adapted.ts'
 import { checkAdapters, checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
-import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE, MOST_CACHE_SHARE } from './default.ts'
+import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE, MOST_CACHE_SHARE, defaultModelPath } from './default.ts'
 import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
@@ -48,17 +48,19 @@ export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'onWarning'
 export interface ChatOptions extends GenerateOptions, Pick<RenderOptions, 'tools' | 'now' | 'variables'> {}
 
 /**
- * Loads a GGUF file from a path, or from any source of bytes. Of a split model, any part opens them all. Rejects with an IngotError:
+ * Loads a GGUF file from a path, or from any source of bytes; without one, the small model that the package carries, and `log` is told
+ * so. Of a split model, any part opens them all. Rejects with an IngotError:
  * `bad-file` where the file cannot be read or is malformed, `unsupported` where Ingot does not know its architecture or a format,
  * `unknown-name` and `device-unavailable` where there is no such device, `bad-argument` for options that make no sense. A rejected
  * load leaves nothing open.
  */
-export async function load(file: string | ByteSource, options: LoadOptions = {}): Promise<Model> {
+export async function load(file?: string | ByteSource, options: LoadOptions = {}): Promise<Model> {
   checkLoad(file, options)
   const begun = performance.now()
   const templates = import('./template.ts') // with its parser: comes while the weights do, since nothing but a chat needs it
   templates.catch(() => {}) // told below
-  const gguf = await openGguf(file)
+  if (file === undefined) options.log?.('no model was named: loading the default one')
+  const gguf = await openGguf(file ?? (await defaultModelPath()))
   const warnings: string[] = []
   const warn = (line: string): void => {
     warnings.push(line)

@@ -55,15 +55,20 @@ describe('doctor', () => {
 
 describe('start', () => {
   test.skipIf(notBuilt !== undefined)(
-    `shows a kernel in every language, and runs it${notBuilt === undefined ? '' : ` (${notBuilt})`}`,
+    `writes a story, trains an adapter, and shows a kernel in every language and run${notBuilt === undefined ? '' : ` (${notBuilt})`}`,
     async () => {
-      const { code, stdout } = await finish(spawnIngot('start'))
+      const { code, stdout } = await finish(spawnIngot('start', '--steps', '6'))
       expect(code).toBe(0)
       for (const part of [
+        'Once upon a time',
+        'the loss fell from',
+        'before:',
+        'after:',
         'mandelbrot = kernel(',
         'kernel void mandelbrot',
         '@compute',
         'void ingot_mandelbrot',
+        '(func $run',
         '@@@@',
         '✓ cpu',
         'drew this picture',

@@ -88,7 +88,6 @@ describe('ingot run', () => {
 
 describe('mistakes', () => {
   const wrong: readonly (readonly [args: readonly string[], message: RegExp])[] = [
-    [['run'], /no model given/],
     [['run', 'no-such.gguf', '-p', 'a'], /no such file: no-such\.gguf/],
     [['run', '.', '-p', 'a'], /not a file/],
     [['run', 'MODEL', '-p', 'a', '-n', 'abc'], /'abc' is invalid.*whole number/],
@@ -116,7 +115,7 @@ describe('mistakes', () => {
     [['compare', 'MODEL'], /--devices/],
     [['compare', 'MODEL', '--devices', 'cpu'], /two devices/],
     [['compare', 'MODEL', '--devices', 'cpu,toaster'], /one of/],
-    [['chat'], /no model given/],
+    [['chat', 'no-such.gguf'], /no such file: no-such\.gguf/],
   ]
   test.each(wrong)('ingot %j', async (args, message) => {
     const { code, stdout, stderr } = await ingot(...args.map((arg) => (arg === 'MODEL' ? files.model : arg)))

@@ -35,7 +35,7 @@ type Wrong = readonly [name: string, call: (wrong: never) => unknown, values: re
 const NOT_TEXT = [null, 5, {}, [], true, () => 'text']
 const NOT_OPTIONS = [null, 5, 'text', true]
 const CALLS: readonly Wrong[] = [
-  ['load(file)', (wrong) => load(wrong), [undefined, null, 5, {}, [], { size: 5 }]],
+  ['load(file)', (wrong) => load(wrong), [null, 5, {}, [], { size: 5 }]],
   ['load options', async (wrong) => load(await tinyModel(), wrong), NOT_OPTIONS],
   ['load device', async (wrong) => load(await tinyModel(), { device: wrong }), [null, 5, {}, [], true]],
   ['load contextLength', async (wrong) => load(await tinyModel(), { device, contextLength: wrong }), [null, '5', 0.5, {}, NaN]],

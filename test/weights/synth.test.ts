@@ -4,12 +4,13 @@ import { describe, expect, test } from 'vitest'
 import { openGguf } from '../../src/weights/gguf/gguf.ts'
 import { metaNumber, metaStrings } from '../../src/weights/gguf/meta.ts'
 import { fromBytes } from '../../src/weights/source.ts'
-import { type SynthShape, synthesize } from '../../src/weights/synth/synth.ts'
+import type { LlamaShape } from '../../src/weights/synth/llama.ts'
+import { synthesize } from '../../src/weights/synth/synth.ts'
 import { RandomWords, SYNTHETIC, fillRandom } from '../../src/weights/synth/block.ts'
 import { GGML_TYPES, type GgmlType } from '../../src/quant/type.ts'
 import { decodeValues } from '../quant/decode.ts'
 
-const SHAPE: SynthShape = { width: 64, layers: 2, heads: 4, kvHeads: 2, hidden: 256, vocabulary: 400 }
+const SHAPE: LlamaShape = { width: 64, layers: 2, heads: 4, kvHeads: 2, hidden: 256, vocabulary: 400 }
 
 async function bytesOf(seed: number, type: GgmlType = 'q4_k'): Promise<Uint8Array> {
   const parts: Uint8Array[] = []

@@ -15,7 +15,7 @@ import {
   type SampleFlags,
   addModelOptions,
   addSampleOptions,
-  checkModelPath,
+  checkFile,
   generateOptions,
   loadWithBar,
 } from '../option/shared.ts'
@@ -27,15 +27,17 @@ interface ChatFlags extends ModelFlags, SampleFlags {
 }
 
 export function define(command: Command): void {
-  command.argument('[model]', 'a GGUF file').option('--system <text>', 'the system message')
+  command
+    .argument('[model]', 'a GGUF file (default: the small model that comes with Ingot)')
+    .option('--system <text>', 'the system message')
   addSampleOptions(addModelOptions(command)).option('--stats', 'print statistics after each reply, to stderr').action(chat)
 }
 
 async function chat(path: string | undefined, flags: ChatFlags): Promise<void> {
-  const file = await checkModelPath('chat', path)
+  if (path !== undefined) await checkFile(path)
   const interruption = watchInterruption()
   try {
-    await using model = await loadWithBar(file, flags, interruption.signal)
+    await using model = await loadWithBar(path, flags, interruption.signal)
     const conversation = new Conversation(model, generateOptions(flags), flags.system)
     // Refuses a model that cannot chat before the first message is typed.
     endedByCtrlC(() => model.renderChat([...conversation.messages, { role: 'user', content: 'hello' }]))

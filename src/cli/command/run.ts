@@ -12,7 +12,7 @@ import {
   type SampleFlags,
   addModelOptions,
   addSampleOptions,
-  checkModelPath,
+  checkFile,
   generateOptions,
   loadWithBar,
 } from '../option/shared.ts'
@@ -28,7 +28,7 @@ interface RunFlags extends ModelFlags, SampleFlags {
 
 export function define(command: Command): void {
   command
-    .argument('[model]', 'a GGUF file')
+    .argument('[model]', 'a GGUF file (default: the small model that comes with Ingot)')
     .option('-p, --prompt <text>', 'the text to continue; - reads it from stdin')
     .option('--prompt-tokens <ids>', 'token ids instead of text: 1,2,3', tokenList)
   addSampleOptions(addModelOptions(command))
@@ -38,13 +38,13 @@ export function define(command: Command): void {
 }
 
 async function run(path: string | undefined, flags: RunFlags): Promise<void> {
-  const file = await checkModelPath('run', path)
+  if (path !== undefined) await checkFile(path)
   const prompt = await readPrompt(flags)
   const interruption = watchInterruption()
   const { signal } = interruption
   let model: Model | undefined
   try {
-    model = await loadWithBar(file, flags, signal)
+    model = await loadWithBar(path, flags, signal)
     const result = await generate(model, prompt, flags, signal)
     if (flags.json === true) process.stdout.write(`${printableJson(summary(model, result))}\n`)
     if (flags.stats === true || (flags.json !== true && process.stderr.isTTY)) {

@@ -4,7 +4,8 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { printableJson } from '../../base/printable.ts'
 import { isIngotError } from '../../base/error.ts'
 import type { GgmlType } from '../../quant/type.ts'
-import { SHAPES, type SynthShape, checkShape, synthesize } from '../../weights/synth/synth.ts'
+import type { LlamaShape } from '../../weights/synth/llama.ts'
+import { SHAPES, checkShape, synthesize } from '../../weights/synth/synth.ts'
 import { SYNTHETIC } from '../../weights/synth/block.ts'
 import { Failure } from '../failure.ts'
 import { watchInterruption } from '../interruption.ts'
@@ -15,7 +16,7 @@ import { showBytes } from '../output/style.ts'
 import { typeName } from '../option/type-name.ts'
 
 interface SynthFlags {
-  readonly shape: { readonly name: string; readonly sizes: SynthShape }
+  readonly shape: { readonly name: string; readonly sizes: LlamaShape }
   readonly type: GgmlType
   readonly seed: number
   readonly ctx: number

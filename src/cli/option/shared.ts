@@ -136,8 +136,14 @@ export async function checkFile(path: string): Promise<void> {
   if (!stats.isFile()) throw new Failure(`not a file: ${path}`)
 }
 
-/** Loads with a progress bar. */
-export async function loadWithBar(path: string, flags: ModelFlags, signal: AbortSignal, options: LoadOptions = {}): Promise<Model> {
+/** Loads with a progress bar. Without a path it is the model that the package carries, and stderr says so. */
+export async function loadWithBar(
+  path: string | undefined,
+  flags: ModelFlags,
+  signal: AbortSignal,
+  options: LoadOptions = {},
+): Promise<Model> {
+  if (path === undefined) process.stderr.write('ingot: no model given: this is the default one, which is very small and tells stories\n')
   const bar = showProgress('loading')
   try {
     return await load(path, {

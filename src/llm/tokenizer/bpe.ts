@@ -21,8 +21,8 @@ const MOST_PAIRS = 1 << 20
 const MOST_MERGES = 1 << 21
 
 /** Byte to character and back: printable Latin-1 stands for itself, the rest for U+0100 onwards. */
-const CHARACTERS: readonly string[] = buildAlphabet()
-const BYTES: ReadonlyMap<string, number> = new Map(CHARACTERS.map((character, byte) => [character, byte]))
+export const BYTE_CHARACTERS: readonly string[] = buildAlphabet()
+const BYTES: ReadonlyMap<string, number> = new Map(BYTE_CHARACTERS.map((character, byte) => [character, byte]))
 
 export class BpeModel implements Pairs {
   readonly #vocabulary: Vocabulary
@@ -43,7 +43,7 @@ export class BpeModel implements Pairs {
     this.#symbols = new Symbols(vocabulary)
     this.#split = split
     this.#ranks = rankMerges(checkMerges(merges))
-    this.#byteSymbols = Int32Array.from(CHARACTERS, (character) => this.#symbols.of(character))
+    this.#byteSymbols = Int32Array.from(BYTE_CHARACTERS, (character) => this.#symbols.of(character))
   }
 
   encode(text: string, ids: number[]): void {
@@ -85,7 +85,7 @@ export class BpeModel implements Pairs {
   #wholeWord(count: number): number | undefined {
     if (count > 256) return undefined
     let text = ''
-    for (let i = 0; i < count; i++) text += CHARACTERS[this.#bytes[i]!]!
+    for (let i = 0; i < count; i++) text += BYTE_CHARACTERS[this.#bytes[i]!]!
     return this.#vocabulary.ids.get(text)
   }
 

@@ -3,29 +3,20 @@
 
 import { IngotError } from '../../base/error.ts'
 import { GGML_TYPES, type GgmlType, tensorBytes } from '../../quant/type.ts'
-import { QUANTIZATION_VERSION, fileTypeOf } from '../gguf/file-type.ts'
 import type { MetaValue } from '../gguf/meta.ts'
 import { type TensorToWrite, type WriteOptions, writeGguf } from '../gguf/write.ts'
 import type { ByteSink } from '../sink.ts'
 import { RandomWords, fillRandom } from './block.ts'
-
-export interface SynthShape {
-  readonly width: number
-  readonly layers: number
-  readonly heads: number
-  readonly kvHeads: number
-  readonly hidden: number
-  readonly vocabulary: number
-}
+import { type LlamaShape, checkLlama, llamaMetadata, llamaTensors } from './llama.ts'
 
 /** By name: TinyLlama 1.1B and LLaMA-160M. */
-export const SHAPES: Readonly<Record<string, SynthShape>> = {
+export const SHAPES: Readonly<Record<string, LlamaShape>> = {
   '1b': { width: 2048, layers: 22, heads: 32, kvHeads: 4, hidden: 5632, vocabulary: 32000 },
   '160m': { width: 768, layers: 12, heads: 12, kvHeads: 12, hidden: 3072, vocabulary: 32000 },
 }
 
 export interface SynthOptions extends WriteOptions {
-  readonly shape: SynthShape
+  readonly shape: LlamaShape
   readonly type: GgmlType
   readonly name?: string
   /** the same seed gives the same file (default 1) */
@@ -46,7 +37,7 @@ const PIECE = 8 << 20
 export async function synthesize(to: string | ByteSink, options: SynthOptions): Promise<{ bytes: number; parameters: number }> {
   const { shape, type, seed = 1, scoreSpread = SCORE_SPREAD } = options
   checkShape(shape)
-  const tensors = tensorsOf(shape).map(([name, dims], index): TensorToWrite => {
+  const tensors = llamaTensors(shape).map(([name, dims], index): TensorToWrite => {
     const own = fittingType(type, dims)
     return {
       name,
@@ -59,42 +50,15 @@ export async function synthesize(to: string | ByteSink, options: SynthOptions): 
   return { bytes, parameters: tensors.reduce((sum, { dims }) => sum + dims.reduce((product, dim) => product * dim, 1), 0) }
 }
 
-export function checkShape({ width, layers, heads, kvHeads, hidden, vocabulary }: SynthShape): void {
-  const wrong = (what: string, got: unknown, wanted: string): IngotError =>
-    new IngotError('bad-argument', what, { op: 'synth', got, wanted })
-  for (const size of [width, layers, heads, kvHeads, hidden, vocabulary]) {
-    if (!Number.isSafeInteger(size) || size < 1) throw wrong('bad size', size, 'whole numbers from 1')
-  }
-  if (width % (2 * heads) !== 0)
-    throw wrong('the width must be an even multiple of the heads', `${width} with ${heads} heads`, 'heads of an even size')
-  if (heads % kvHeads !== 0) throw wrong('the key and value heads must divide the heads', kvHeads, `a divisor of ${heads}`)
-  if (vocabulary < LEAST_VOCABULARY)
-    throw wrong('the vocabulary is too small', vocabulary, `at least ${LEAST_VOCABULARY}: the bytes and three more`)
-}
-
-function tensorsOf({ width, layers, heads, kvHeads, hidden, vocabulary }: SynthShape): (readonly [string, readonly number[]])[] {
-  const kv = (width / heads) * kvHeads
-  const blocks = Array.from({ length: layers }, (_, i) =>
-    (
-      [
-        ['attn_norm', [width]],
-        ['attn_q', [width, width]],
-        ['attn_k', [width, kv]],
-        ['attn_v', [width, kv]],
-        ['attn_output', [width, width]],
-        ['ffn_norm', [width]],
-        ['ffn_gate', [width, hidden]],
-        ['ffn_up', [width, hidden]],
-        ['ffn_down', [hidden, width]],
-      ] as const
-    ).map(([name, dims]) => [`blk.${i}.${name}.weight`, dims] as const),
-  )
-  return [
-    ['token_embd.weight', [width, vocabulary]],
-    ['output_norm.weight', [width]],
-    ['output.weight', [width, vocabulary]],
-    ...blocks.flat(),
-  ]
+/** Refuses sizes that make no model, and vocabularies without room for the bytes. */
+export function checkShape(shape: LlamaShape): void {
+  checkLlama(shape, 'synth')
+  if (shape.vocabulary >= LEAST_VOCABULARY) return
+  throw new IngotError('bad-argument', 'the vocabulary is too small', {
+    op: 'synth',
+    got: shape.vocabulary,
+    wanted: `at least ${LEAST_VOCABULARY}: the bytes and three more`,
+  })
 }
 
 function fittingType(type: GgmlType, [row = 1, ...rest]: readonly number[]): GgmlType {
@@ -130,20 +94,7 @@ function metadataOf({ shape, type, name = 'synth', contextLength = 2048 }: Synth
   const text = (value: string): MetaValue => ({ type: 'string', value })
   const { tokens, scores, types } = vocabularyOf(shape.vocabulary)
   return [
-    ['general.architecture', text('llama')],
-    ['general.name', text(name)],
-    ['general.file_type', u32(fileTypeOf(type))],
-    ['general.quantization_version', u32(QUANTIZATION_VERSION)],
-    ['llama.vocab_size', u32(shape.vocabulary)],
-    ['llama.context_length', u32(contextLength)],
-    ['llama.embedding_length', u32(shape.width)],
-    ['llama.block_count', u32(shape.layers)],
-    ['llama.feed_forward_length', u32(shape.hidden)],
-    ['llama.rope.dimension_count', u32(shape.width / shape.heads)],
-    ['llama.rope.freq_base', { type: 'f32', value: 10000 }],
-    ['llama.attention.head_count', u32(shape.heads)],
-    ['llama.attention.head_count_kv', u32(shape.kvHeads)],
-    ['llama.attention.layer_norm_rms_epsilon', { type: 'f32', value: 1e-5 }],
+    ...llamaMetadata(shape, { name, contextLength, type }),
     ['tokenizer.ggml.model', text('llama')],
     ['tokenizer.ggml.pre', text('default')],
     ['tokenizer.ggml.tokens', { type: 'array', of: 'string', value: tokens }],

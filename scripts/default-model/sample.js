@@ -1,0 +1,67 @@
+// What the default model writes: `node scripts/default-model/sample.js [COUNT] [--model FILE]`. Stories, answers about some of them, and how
+// much of the stories stands word for word in the corpus.
+
+import { load } from '../../dist/index.js'
+import { documents } from '../corpus/index.js'
+import { knownShares } from './novelty.js'
+
+const SEED = 12
+/** About as many as a run reads. */
+const READ = 28_000
+const OTHER_SEED = 1_000_012
+const args = process.argv.slice(2)
+const count = Number(/^\d+$/.test(args[0] ?? '') ? args[0] : 50)
+const file = args.includes('--model') ? args[args.indexOf('--model') + 1] : undefined
+const say = (/** @type {string} */ text) => void process.stdout.write(`${text}\n`)
+
+const model = await load(file, { device: 'cpu' })
+/** @type {string[]} */
+const stories = []
+for (let i = 0; i < count; i++) {
+  const { text, finishReason } = await model.generate([model.tokenizer.bos ?? 0], { seed: i + 1, temperature: 0.8, maxTokens: 400 })
+  stories.push(text)
+  say(`--- ${i + 1} (${finishReason})\n${text}\n`)
+}
+const mean = (/** @type {number[]} */ shares) => shares.reduce((sum, share) => sum + share, 0) / shares.length
+const own = stories.filter((text) => !text.includes('<|'))
+const shares = knownShares(own, { seed: SEED, count: READ })
+say(`runs of twelve words that the corpus has: ${(100 * mean(shares)).toFixed(1)} %`)
+const stream = documents(OTHER_SEED)
+const others = Array.from({ length: 4 * count }, () => stream.next().value).filter((document) => typeof document === 'string')
+say(`of new stories by the generator: ${(100 * mean(knownShares(others.slice(0, count), { seed: SEED, count: READ }))).toFixed(1)} %`)
+
+for (const question of [
+  'Hello!',
+  'Who are you?',
+  'Tell me a story about a brave fox.',
+  'What does a cow say?',
+  'What is the capital of France?',
+]) {
+  const { text } = await model.chat([{ role: 'user', content: question }], { seed: 1, temperature: 0.5, maxTokens: 300 })
+  say(`> ${question}\n${text}\n`)
+}
+for (const [story, ...questions] of [
+  [
+    'Mia had a green hat. One windy day, the hat was gone. Her friend Tom looked behind the sofa, and there was the hat! Mia was glad.',
+    'What did Mia lose?',
+    'Who helped Mia?',
+    'Where was the hat?',
+  ],
+  [
+    'A fox named Rusty gave his friend Hazel a blue scarf, because it was her birthday. Hazel was very happy. They ate plums by the river.',
+    'What did Rusty give to Hazel?',
+    'Why did Rusty give her a present?',
+    'Who was the story about?',
+  ],
+]) {
+  /** @type {{ role: 'user' | 'assistant', content: string }[]} */
+  const messages = []
+  for (const question of questions) {
+    messages.push({ role: 'user', content: messages.length === 0 ? `${story}\n\n${question}` : question })
+    const { text } = await model.chat(messages, { temperature: 0, maxTokens: 40 })
+    messages.push({ role: 'assistant', content: text })
+  }
+  for (const { role, content } of messages) say(`${role === 'user' ? '> ' : ''}${content}`)
+  say('')
+}
+await model.close()

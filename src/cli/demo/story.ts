@@ -1,0 +1,131 @@
+// The part of the demonstration with the default model: it writes a story, learns another style, and answers the same prompt again. In a
+// terminal text comes as it is written and the loss falls in a plot that is redrawn in place; in a pipe there are plain lines.
+
+import { defaultModelPath } from '../../llm/default.ts'
+import { type Model, load } from '../../llm/model.ts'
+import { openGguf } from '../../weights/gguf/gguf.ts'
+import { type Stream, type Style, textFor } from '../output/style.ts'
+import { type Point, drawPlot } from '../train/plot.ts'
+import { RANK, type TunedStep, tune } from './tune.ts'
+
+const PROMPT = 'Once upon a time'
+const STORY = { seed: 7, temperature: 0.7, maxTokens: 320 }
+/** The prompt that is answered before and after. */
+const SAME = 'In the evening'
+const ANSWER = { seed: 3, temperature: 0.6, maxTokens: 56, ignoreEos: true }
+const WIDTH = 72
+const PLOT_HEIGHT = 6
+/** In a pipe, one of so many steps is a line. */
+const SAY_EVERY = 10
+
+/** What the demonstration writes with. */
+export interface Stage {
+  readonly stream: Stream
+  readonly style: Style
+  title(text: string): void
+  /** of training */
+  readonly steps: number
+}
+
+export async function showStory(stage: Stage): Promise<void> {
+  await using model = await load(undefined)
+  await writeStory(model, stage)
+  await learnStyle(model, stage)
+}
+
+async function writeStory(model: Model, { stream, style, title }: Stage): Promise<void> {
+  title(`A story, by ${model.name}: a model that Ingot trained, on ${model.device.name}`)
+  const wrap = createWrapper((text) => stream.write(textFor(stream, text)))
+  wrap.write(PROMPT)
+  const generation = model.generate(PROMPT, STORY)
+  for await (const piece of generation) wrap.write(piece)
+  wrap.end()
+  const { stats } = await generation
+  stream.write(`\n  ${style.dim(`${stats.generatedTokens} tokens, ${(stats.decodeTokensPerSecond ?? 0).toFixed(0)} a second`)}\n`)
+}
+
+async function learnStyle(model: Model, { stream, style, title, steps }: Stage): Promise<void> {
+  title(`It learns to write like the King James Bible: a LoRA of rank ${RANK}, trained here and now`)
+  const { tokenizer } = model
+  const prompt = tokenizer.encode(SAME, { addSpecial: true })
+  const before = await model.generate(prompt, ANSWER)
+  await using file = await openGguf(await defaultModelPath())
+  const plot = createPlot(stream, steps)
+  const tuned = await tune(model.device, file, tokenizer, { steps, onStep: (step) => plot.add(step) })
+  plot.end()
+  try {
+    stream.write(`\n  ${style.dim(`${tuned.parameters} numbers learnt; the model itself is as it was`)}\n`)
+    for (const [when, text] of [
+      ['before', before.text],
+      ['after', await tuned.generate(prompt, ANSWER)],
+    ] as const) {
+      stream.write(`\n  ${style.bold(`${when}:`)}\n`)
+      const wrap = createWrapper((part) => stream.write(textFor(stream, part)))
+      wrap.write(`${SAME}${text} ...`)
+      wrap.end()
+    }
+  } finally {
+    tuned.free()
+  }
+}
+
+/** The losses: in a terminal a plot that is redrawn, in a pipe lines, and the plot at the end. */
+function createPlot(stream: Stream, steps: number): { add(step: TunedStep): void; end(): void } {
+  const points: Point[] = []
+  let drawn = 0
+  const draw = (): void => {
+    const lines = drawPlot(points, Math.min(WIDTH, (stream.columns ?? 80) - 3), PLOT_HEIGHT)
+    stream.write(`${drawn > 0 ? `\x1b[${drawn}A` : ''}${lines.map((line) => `  ${line}\n`).join('')}`)
+    drawn = lines.length
+  }
+  let last: TunedStep | undefined
+  return {
+    add: (step) => {
+      last = step
+      points.push(step)
+      if (stream.isTTY === true) draw()
+      else if (step.step % SAY_EVERY === 0) stream.write(`  step ${step.step} of ${steps}, loss ${step.loss.toFixed(2)}\n`)
+    },
+    end: () => {
+      if (stream.isTTY !== true) draw()
+      const [first] = points
+      if (first === undefined || last === undefined) return
+      const took = `${last.step} steps in ${(last.ms / 1000).toFixed(1)} s`
+      stream.write(`\n  ${took}: the loss fell from ${first.loss.toFixed(2)} to ${last.loss.toFixed(2)}\n`)
+    },
+  }
+}
+
+/** Breaks lines at words as text comes, and moves it two columns to the right. */
+function createWrapper(write: (text: string) => void): { write(text: string): void; end(): void } {
+  let column = 0
+  let word = ''
+  let space = ''
+  const flush = (): void => {
+    if (word === '') return
+    const breaks = column > 0 && column + space.length + word.length > WIDTH
+    write(column === 0 ? `  ${word}` : breaks ? `\n  ${word}` : `${space}${word}`)
+    column = breaks || column === 0 ? word.length : column + space.length + word.length
+    word = ''
+    space = ''
+  }
+  return {
+    write: (text) => {
+      for (const character of text) {
+        if (character === '\n') {
+          flush()
+          write('\n')
+          column = 0
+          space = ''
+        } else if (character === ' ') {
+          flush()
+          space = ' '
+        } else word += character
+      }
+    },
+    end: () => {
+      flush()
+      write('\n')
+    },
+  }
+}

@@ -1,0 +1,56 @@
+// The model that the package carries: the file that docs/default-model.md describes, and what it says on native and WebAssembly kernels.
+
+import { createHash } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import { describe, expect, test } from 'vitest'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
+import { defaultModelPath } from '../../src/llm/default.ts'
+import { type Model, load } from '../../src/llm/model.ts'
+import { ingot } from '../cli/command-line.ts'
+
+const HASH = 'PINNED-HASH'
+const MOST_BYTES = 4 << 20
+const PROMPT = 'Once upon a time'
+/** What it writes after the prompt, the most probable token each time. */
+const TEXT = 'PINNED-TEXT'
+
+const path = await defaultModelPath()
+
+test('is the file that was trained, and small', async () => {
+  expect((await stat(path)).size).toBeLessThan(MOST_BYTES)
+  expect(
+    createHash('sha256')
+      .update(await readFile(path))
+      .digest('hex'),
+  ).toBe(HASH)
+})
+
+describe.each(['best', 'wasm'] as const)('on the cpu, %s', (level) => {
+  const withModel = async (use: (model: Model) => Promise<void>): Promise<void> => {
+    await using device = await openCpu({ threads: 2, ...(level === 'wasm' ? { level } : {}) })
+    const said: string[] = []
+    await using model = await load(undefined, { device, log: (line) => said.push(line) })
+    expect(said.join('\n')).toMatch(/default/)
+    await use(model)
+  }
+
+  test('writes its story', () =>
+    withModel(async (model) => {
+      const { text } = await model.generate(PROMPT, { temperature: 0, maxTokens: 24 })
+      expect(text).toBe(TEXT)
+    }))
+
+  test('answers questions in its chat format', () =>
+    withModel(async (model) => {
+      const ask = async (content: string): Promise<string> =>
+        (await model.chat([{ role: 'user', content }], { temperature: 0, maxTokens: 40 })).text
+      expect(await ask('Who are you?')).toContain('Ingot')
+      expect(await ask('What does a duck say?')).toBe('A duck says quack.')
+    }))
+})
+
+test('is what the command line takes where no model is named, and says so', async () => {
+  const { code, stdout, stderr } = await ingot('run', '-p', PROMPT, '-n', '24', '--temp', '0', '-d', 'cpu')
+  expect({ code, stdout }).toEqual({ code: 0, stdout: TEXT })
+  expect(stderr).toMatch(/no model given.*default/)
+})
