@@ -9,7 +9,7 @@ import { BackedDevice } from './backed-device.ts'
 import type { Backend, Compilation, ReadPieces } from './backend.ts'
 import { alignBytes } from './buffer-table.ts'
 import { checkKernel } from './check.ts'
-import type { BoundRange, CheckedCommand } from './checked-command.ts'
+import { type BoundRange, type CheckedCommand, fillCommands } from './checked-command.ts'
 import { Lifecycle } from './lifecycle.ts'
 
 export interface Runner {
@@ -74,10 +74,18 @@ class HostBackend implements Backend<Uint8Array, Program, undefined> {
     return { program: Promise.resolve({ kernel, key }), fresh: true }
   }
 
+  blank(): Uint8Array {
+    return new Uint8Array(0)
+  }
   prepare(): undefined {}
   dispose(): void {}
 
-  async run(commands: readonly CheckedCommand<Uint8Array>[]): Promise<Uint8Array[]> {
+  async run(
+    recorded: readonly CheckedCommand<Uint8Array>[],
+    _prepared: undefined,
+    filled: readonly BoundRange<Uint8Array>[],
+  ): Promise<Uint8Array[]> {
+    const commands = filled.length === 0 ? recorded : fillCommands(recorded, filled)
     return commands.flatMap((command) => {
       switch (command.kind) {
         case 'dispatch':

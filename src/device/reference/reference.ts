@@ -23,6 +23,7 @@ export const REFERENCE_CAPS: Caps = {
   bindings: 16,
   grid: 65535,
   alignment: 256,
+  blanks: true,
 }
 
 export interface ReferenceOptions {
