@@ -26,8 +26,8 @@ export const DEVICE = [
   {
     name: 'a plan gives a slot away while somebody still reads it',
     file: 'src/tensor/schedule.ts',
-    find: 'lastUse.get(used) ?? at) <= at',
-    replace: 'lastUse.get(used) ?? at) <= at + 1',
+    find: 'Math.max(at, lastUse.get(place) ?? at)',
+    replace: 'Math.max(at, (lastUse.get(place) ?? at) - 1)',
     tests: ['test/tensor/plan.test.ts'],
   },
   {

@@ -47,8 +47,8 @@ export const TRAIN = [
   {
     name: 'gradients of several batches are added up',
     file: 'src/train/step.ts',
-    find: 'gradients(losses.mean()',
-    replace: 'gradients(losses.sum()',
+    find: 'const share = number(1 / batches.length)',
+    replace: 'const share = number(1)',
     tests: ['test/train/step.test.ts'],
   },
   {

@@ -2,11 +2,12 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { decodeElements, encodeElements } from '../../src/base/element.ts'
-import { type ErrorCode, IngotError, isIngotError } from '../../src/base/error.ts'
-import type { Blank, BufferHandle, ByteRange, Command, Device, Dispatch, OpenCommand } from '../../src/device/device.ts'
+import { type ErrorCode, IngotError } from '../../src/base/error.ts'
+import type { BufferHandle, ByteRange, Command, Device, Dispatch } from '../../src/device/device.ts'
 import { openNull } from '../../src/device/null/null.ts'
 import { buffer, kernel } from '../../src/ir/author.ts'
-import { LANES, floats, grow, put, scale, scaling, stepping, subtraction, toFloats } from './kernels.ts'
+import { testBlanks } from './blank.ts'
+import { LANES, failure, floats, grow, put, roundTrip, scale, scaling, stepping, subtraction, toFloats } from './kernels.ts'
 
 export interface ContractOptions {
   /** false for a device whose dispatches do nothing */
@@ -370,64 +371,7 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
       })
     })
 
-    describe('blanks of recordings', () => {
-      const blank = (number: number, bytes = 4): Blank => ({ blank: number, bytes })
-
-      it('are filled by every submission, or refused', async () => {
-        const [x, y, z] = [put(device, [1]), put(device, [0]), put(device, [7])]
-        const commands: OpenCommand[] = [
-          { ...(await scaling(device, { buffer: x }, { buffer: y }, 1, 10)), buffers: [blank(1), blank(0)] },
-          { kind: 'copy', from: blank(0), to: blank(2), bytes: 4 },
-          { kind: 'read', from: blank(2), bytes: 4 },
-        ]
-        if (device.caps.blanks !== true) {
-          expect(await failure(() => device.record(commands))).toMatch(/^unsupported:/)
-        } else {
-          const recording = device.record(commands)
-          const run = (...buffers: readonly BufferHandle[]): Promise<Uint8Array[]> =>
-            device.submit(
-              recording,
-              buffers.map((buffer) => ({ buffer })),
-            )
-          const [[first], [second]] = await Promise.all([run(y, x, z), run(x, y, z)])
-          if (runs) expect([first, second].map((bytes) => toFloats(bytes!)[0])).toEqual([10, 100])
-          if (runs) expect(toFloats(await device.read(x, 0, 4))).toEqual([100])
-          const wide = put(
-            device,
-            Array.from({ length: 64 }, (_, i) => i),
-          )
-          await device.submit(recording, [{ buffer: y }, { buffer: wide, offset: 64 * 3 }, { buffer: z }])
-          if (runs) expect(toFloats(await device.read(y, 0, 4))).toEqual([480])
-          device.free(wide)
-          recording[Symbol.dispose]()
-        }
-        for (const each of [x, y, z]) device.free(each)
-      })
-
-      it('are checked when they are filled', async ({ skip }) => {
-        if (device.caps.blanks !== true) skip('this device has no blanks')
-        const [x, y] = [put(device, [1]), put(device, [0])]
-        const command = await scaling(device, { buffer: x }, { buffer: y }, 1, 10)
-        const recording = device.record([{ ...command, buffers: [blank(0), blank(1)] }])
-        const refused = [
-          [[{ buffer: x }], /^bad-argument:/],
-          [[{ buffer: x }, { buffer: x }], /^bad-argument:/],
-          [[{ buffer: x, offset: 4 }, { buffer: y }], /^bad-argument:/],
-          [[{ buffer: x, offset: 64 }, { buffer: y }], /^out-of-range:/],
-          [[{ buffer: x }, { buffer: 0 as BufferHandle }], /^unknown-handle:/],
-        ] as const
-        for (const [ranges, error] of refused) expect(await failure(() => device.submit(recording, ranges))).toMatch(error)
-        const mixed = device.record([{ ...command, buffers: [blank(0), { buffer: y }] }])
-        expect(await failure(() => device.submit(mixed, [{ buffer: y }]))).toMatch(/^bad-argument:/)
-        expect(await failure(() => device.submit([{ ...command, buffers: [blank(0), blank(1)] }] as unknown as Command[]))).toMatch(
-          /^unsupported:/,
-        )
-        await device.submit(mixed, [{ buffer: x }])
-        expect(await roundTrip(device)).toEqual([1, 2, 3, 4])
-        for (const each of [recording, mixed]) each[Symbol.dispose]()
-        for (const each of [x, y]) device.free(each)
-      })
-    })
+    testBlanks(() => device, runs)
 
     it('gives two devices that do not mix', async () => {
       const other = await open()
@@ -489,22 +433,4 @@ export function testContract(name: string, open: () => Promise<Device>, { runs =
       expect(await failure(() => closed.load({ bytes: 4, read: async () => new Uint8Array(4) }))).toMatch(/^closed:/)
     })
   })
-}
-
-/** `code: message` of what an act throws or rejects with. */
-async function failure(act: () => unknown): Promise<string> {
-  try {
-    await act()
-    return 'nothing was thrown'
-  } catch (error) {
-    return isIngotError(error) ? `${error.code}: ${error.message}` : `not an error of Ingot: ${String(error)}`
-  }
-}
-
-/** Shows that a device is still usable. */
-async function roundTrip(device: Device): Promise<number[]> {
-  const x = put(device, [1, 2, 3, 4])
-  const got = await device.read(x, 0, 16)
-  device.free(x)
-  return toFloats(got)
 }

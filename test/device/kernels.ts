@@ -1,5 +1,6 @@
 // Small kernels for the tests of devices, and what it takes to bind them. Real kernels are tested in test/conformance.
 
+import { isIngotError } from '../../src/base/error.ts'
 import type { BufferHandle, Device, Dispatch, Range } from '../../src/device/device.ts'
 import { buffer, kernel, uniform } from '../../src/ir/author.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
@@ -79,4 +80,22 @@ export async function stepping(device: Device, x: Range, n: number): Promise<Dis
 export async function subtraction(device: Device, a: Range, b: Range, c: Range, n: number): Promise<Dispatch> {
   const program = await device.compile(subtract)
   return { kind: 'dispatch', program, buffers: [a, b, c], uniforms: new Uint8Array(0), grid: [n / LANES, 1, 1] }
+}
+
+/** `code: message` of what an act throws or rejects with. */
+export async function failure(act: () => unknown): Promise<string> {
+  try {
+    await act()
+    return 'nothing was thrown'
+  } catch (error) {
+    return isIngotError(error) ? `${error.code}: ${error.message}` : `not an error of Ingot: ${String(error)}`
+  }
+}
+
+/** Shows that a device is still usable. */
+export async function roundTrip(device: Device): Promise<number[]> {
+  const x = put(device, [1, 2, 3, 4])
+  const got = await device.read(x, 0, 16)
+  device.free(x)
+  return toFloats(got)
 }

@@ -64,7 +64,8 @@ export interface Multiplier {
 }
 
 /** Lets the library do it from now on. The job must not be running. */
-export function useBlas(words: Int32Array, { size, dispatch, task, pointers, args, openings }: EncodedProduct, multiplier: Multiplier): void {
+export function useBlas(words: Int32Array, product: EncodedProduct, multiplier: Multiplier): void {
+  const { size, dispatch, task, pointers, args, openings } = product
   const { m, k, n, transposeA, transposeB } = size
   const { blas, multiply, threads, addressOf } = multiplier
   const params = buffersOf(dispatch.program.kernel)
