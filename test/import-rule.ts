@@ -19,7 +19,7 @@ export const LADDER = {
   llm: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model'],
   train: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm'],
   serve: ['base', 'llm'],
-  bench: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm'],
+  bench: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm', 'train'],
   cli: ['base', 'ir', 'emit', 'quant', 'kernel', 'weights', 'device', 'tensor', 'atlas', 'nn', 'model', 'llm', 'train', 'serve', 'bench'],
 } as const satisfies Record<string, readonly string[]>
 

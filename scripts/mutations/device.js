@@ -26,8 +26,8 @@ export const DEVICE = [
   {
     name: 'a plan gives a slot away while somebody still reads it',
     file: 'src/tensor/schedule.ts',
-    find: 'Math.max(at, lastUse.get(place) ?? at)',
-    replace: 'Math.max(at, (lastUse.get(place) ?? at) - 1)',
+    find: 'other.to < from || other.from > to',
+    replace: 'other.to <= from || other.from > to',
     tests: ['test/tensor/plan.test.ts'],
   },
   {

@@ -47,9 +47,30 @@ export const TRAIN = [
   {
     name: 'gradients of several batches are added up',
     file: 'src/train/step.ts',
-    find: 'const share = number(1 / batches.length)',
-    replace: 'const share = number(1)',
+    find: 'number(1 / batches.length)',
+    replace: 'number(1)',
     tests: ['test/train/step.test.ts'],
+  },
+  {
+    name: 'a tile of the loss begins where another one ends',
+    file: 'src/train/loss.ts',
+    find: '[tile * rows, Math',
+    replace: '[tile * rows + 1, Math',
+    tests: ['test/train/memory.test.ts'],
+  },
+  {
+    name: 'rows of a later tile see what comes after them',
+    file: 'src/nn/attention.ts',
+    find: 'from === 0 ? index : index.add(from)',
+    replace: 'index',
+    tests: ['test/nn/attention.test.ts'],
+  },
+  {
+    name: 'layers are kept though they were to be computed again',
+    file: 'src/nn/layer.ts',
+    find: 'recomputes && i <',
+    replace: '!recomputes && i <',
+    tests: ['test/train/memory.test.ts'],
   },
   {
     name: 'predicting the last id of a prompt counts',

@@ -1,5 +1,5 @@
 // `ingot bench`: how fast a model runs here, and how that compares with a peer on the same file; with --ops, how fast single operations
-// are. The table goes to stdout; progress to stderr, on terminals only.
+// are; with --train, how fast a model learns. The table goes to stdout; progress to stderr, on terminals only.
 
 import { stat } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
@@ -12,6 +12,7 @@ import { runBench } from '../../bench/run.ts'
 import { FULL, QUICK } from '../../bench/workload.ts'
 import { benchOps } from '../bench/ops.ts'
 import { createProgress } from '../bench/progress.ts'
+import { benchTrain } from '../bench/train.ts'
 import { Failure } from '../failure.ts'
 import { watchInterruption } from '../interruption.ts'
 import { whole } from '../option/number.ts'
@@ -24,6 +25,7 @@ interface BenchFlags {
   readonly ctx?: number
   readonly against?: string
   readonly ops?: true
+  readonly train?: true
   readonly only?: string
   readonly quick?: true
   readonly seed: number
@@ -42,8 +44,12 @@ export function define(command: Command): void {
     )
     .option('--threads <n>', 'CPU threads of Ingot and of the peer (default: the best for each)', whole({ least: 1, most: 1024 }))
     .option('--ctx <n>', 'context length in tokens (default: as trained)', whole({ least: 2, most: 1 << 20 }))
-    .option('--against <peer>', `measure a peer, too, in turns: node-llama-cpp; with --ops a list of ${OP_PEERS.join(', ')}`)
+    .option(
+      '--against <peer>',
+      `measure a peer, too, in turns: node-llama-cpp; with --ops a list of ${OP_PEERS.join(', ')}; with --train pytorch[:python]`,
+    )
     .option('--ops', 'measure single operations of tensors instead of a model')
+    .option('--train', 'measure steps of training (LoRA) instead of answers, by default of random weights of 162 M parameters')
     .option('--only <words>', 'with --ops: the lines whose names have one of these words in them, such as add,softmax')
     .option('--quick', 'few sizes, few samples, usual settings')
     .option('-s, --seed <s>', 'seed of the random prompt', whole({ least: 0 }), 1)
@@ -67,6 +73,10 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
     if (path !== undefined) throw new Failure('--ops measures operations and no model')
     if (flags.save !== undefined) await checkHistory(flags.save)
     return benchOps(flags)
+  }
+  if (flags.train === true) {
+    if (flags.only !== undefined || flags.save !== undefined) throw new Failure('--train takes neither --only nor --save')
+    return benchTrain(path === undefined ? undefined : await checkModelPath('bench', path), flags)
   }
   const model = await checkModelPath('bench', path)
   if (flags.only !== undefined) throw new Failure('--only chooses among operations; use it with --ops')
