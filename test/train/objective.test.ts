@@ -101,7 +101,7 @@ describe('dropout', () => {
   })
 
   test('leaves out the same on every device, and something else in each layer and step', async () => {
-    await using reference = await openReference({ check: false })
+    await using reference = openReference({ check: false })
     const seen = async (place: Device, words: readonly number[], layer: number): Promise<number[]> => {
       const noise = { key: Tensor.from(Uint32Array.from(words), { device: place }) }
       const source = { adapter: () => undefined } as Partial<ModelSource> as ModelSource // all that is asked for
