@@ -57,15 +57,19 @@ test.each(readme)('line $line of README runs and prints what it says', async (bl
   expect(await runBlock(block, folder)).toEqual(promisedOutput(block.code))
 })
 
-test('the code of both has no wrong types', async ({ skip }) => {
+test('the code of all pages has no wrong types', async ({ skip }) => {
   if (!existsSync(join(ROOT, 'dist/index.d.ts'))) return skip('dist/ is not built')
   const types = join(folder, 'types')
   mkdirSync(types)
-  for (const { file, code } of [...guide, ...readme]) writeFileSync(join(types, file), code)
+  for (const { file, code } of [...guide, ...readme, ...blocksOf('docs/training.md')]) writeFileSync(join(types, file), code)
   const compilerOptions = {
     module: 'esnext',
     moduleResolution: 'bundler',
-    paths: { ingot: [join(ROOT, 'dist/index.d.ts')], 'ingot/kernel': [join(ROOT, 'dist/kernel.d.ts')] },
+    paths: {
+      ingot: [join(ROOT, 'dist/index.d.ts')],
+      'ingot/kernel': [join(ROOT, 'dist/kernel.d.ts')],
+      'ingot/train': [join(ROOT, 'dist/train.d.ts')],
+    },
     typeRoots: [join(ROOT, 'node_modules/@types')],
     types: ['node'],
     noUnusedLocals: false,

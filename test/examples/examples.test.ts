@@ -1,10 +1,12 @@
 // The examples, as a reader runs them: each ends by itself, prints what it promises, and fits a page.
 
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { tinyBytes } from '../llm/tiny-model.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const FOLDER = join(ROOT, 'examples')
@@ -32,14 +34,28 @@ const PROMISES: Readonly<Record<string, (lines: readonly string[]) => void>> = {
     expect(edges[0]!.trim()).toBe('') // nothing changes there
     expect(edges[15]!.trim().replaceAll(/\S+/g, '|').split(/\s+/)).toHaveLength(4) // two sides of a disc, and two of a box
   },
+  'finetune.js': (lines) => {
+    const losses = lines.flatMap((line) => /: loss ([\d.]+)$/.exec(line)?.[1] ?? []).map(Number)
+    expect(losses).toHaveLength(4)
+    expect(losses.at(-1)).toBeLessThan(losses[0]! / 2)
+    const [before, after] = lines.slice(-2).map((line) => line.slice(8))
+    expect(after).not.toBe(before)
+  },
   'mandelbrot.js': (lines) => {
     expect(lines.at(-1)).toContain('drawn on cpu')
     expect(lines.slice(1, 16)).toEqual(lines.slice(17, 32).toReversed()) // the set is its own mirror image
   },
 }
 
+/** What some are given: the path of a model. */
+const folder = mkdtempSync(join(tmpdir(), 'ingot-example-'))
+const MODEL = join(folder, 'tiny.gguf')
+const ARGUMENTS: Readonly<Record<string, readonly string[]>> = { 'finetune.js': [MODEL] }
+beforeAll(async () => writeFileSync(MODEL, await tinyBytes()))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
 test('every example is tried', () => {
-  expect(readdirSync(FOLDER).filter((name) => name.endsWith('.js'))).toEqual(Object.keys(PROMISES).sort())
+  expect(readdirSync(FOLDER).filter((name) => name.endsWith('.js'))).toEqual(Object.keys(PROMISES).toSorted())
 })
 
 describe.each(Object.entries(PROMISES))('%s', (name, holds) => {
@@ -49,7 +65,9 @@ describe.each(Object.entries(PROMISES))('%s', (name, holds) => {
 
   test('does what it says', { timeout: 60_000 }, async ({ skip }) => {
     if (missing !== undefined) return skip(missing)
-    const { stdout, stderr } = await run(process.execPath, [join(FOLDER, name)], { env: { ...process.env, INGOT_DEVICE: 'cpu' } })
+    const { stdout, stderr } = await run(process.execPath, [join(FOLDER, name), ...(ARGUMENTS[name] ?? [])], {
+      env: { ...process.env, INGOT_DEVICE: 'cpu' },
+    })
     expect(stderr).toBe('')
     holds(stdout.split('\n').slice(0, -1))
   })

@@ -1,6 +1,6 @@
 // What a bench of training found, as data and as a table for people.
 
-import type { SynthShape } from '../../weights/synth/synth.ts'
+import type { LlamaShape } from '../../weights/synth/llama.ts'
 import type { Machine } from '../machine.ts'
 import { alignColumns } from '../report.ts'
 import { median, summarize } from '../statistics.ts'
@@ -23,7 +23,7 @@ export interface TrainReport {
   readonly machine: Machine
   /** the share of all cores that other programs used before */
   readonly busy: number
-  readonly shape: SynthShape
+  readonly shape: LlamaShape
   readonly rank: number
   readonly measures: readonly TrainMeasure[]
 }

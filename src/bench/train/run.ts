@@ -12,7 +12,8 @@ import { codeFolder, packageFile } from '../../base/place.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
 import { metaNumber, metaString } from '../../weights/gguf/meta.ts'
-import { SHAPES, type SynthShape, synthesize } from '../../weights/synth/synth.ts'
+import type { LlamaShape } from '../../weights/synth/llama.ts'
+import { SHAPES, synthesize } from '../../weights/synth/synth.ts'
 import { describeMachine, measureOtherLoad } from '../machine.ts'
 import { type OwnTrainSamples, type TrainRun, type TrainSamples, measureTraining, operationsOf } from './measure.ts'
 import type { TrainMeasure, TrainReport } from './report.ts'
@@ -99,7 +100,7 @@ interface PeerSamples extends TrainSamples {
 
 async function askPyTorch(
   python: string,
-  shape: SynthShape,
+  shape: LlamaShape,
   { tokens, rank, steps, recompute, threads = describeMachine().cores }: Omit<TrainRun, 'model'>,
   signal: AbortSignal | undefined,
 ): Promise<PeerSamples> {
@@ -121,7 +122,7 @@ async function askPyTorch(
 }
 
 /** The sizes of a Llama file. */
-async function shapeOf(file: string): Promise<SynthShape> {
+async function shapeOf(file: string): Promise<LlamaShape> {
   await using gguf = await openGguf(file)
   const architecture = metaString(gguf, 'general.architecture')
   const of = (key: string, fallback?: number): number => metaNumber(gguf, `${architecture}.${key}`, fallback)
