@@ -35,15 +35,15 @@ const VOCABULARY = 2048
 const TOKENIZER_DOCUMENTS = 12_000
 const HELD_OUT_DOCUMENTS = 320
 const SHAPE = readShape('tiny')
-const STEPS = Number(option('steps', '1200'))
+const STEPS = Number(option('steps', '1100'))
 /** Tokens of a step. */
 const BATCH = 2048
 const SHORT = { rows: 8, length: 256 }
 const LONG = { rows: 4, length: 512 }
-/** From this part of the steps on, rows are twice as long, so that chats fit, and the rate falls. */
-const LATE = 0.8
+/** From this part of the steps on the rate falls, and from a later one rows are twice as long, so that chats fit. */
+const [LATE, LONG_FROM] = [0.8, 0.9]
 const RATE = 3e-3
-const WARMUP = 100 // steps
+const WARMUP = 60 // steps
 const CHECKPOINT_EVERY = 100 // steps
 const LOOK_EVERY = 200
 const SAY_EVERY = 20
@@ -155,7 +155,7 @@ function rateOf(step) {
 
 /** How many rows a step has, and how long they are. @param {number} step */
 function sizeAt(step) {
-  return step < LATE * STEPS ? SHORT : LONG
+  return step < LONG_FROM * STEPS ? SHORT : LONG
 }
 
 /** Gives the next row of a step, from documents that no step has seen before. */

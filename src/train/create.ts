@@ -1,7 +1,7 @@
 // A new model, before it has learnt anything: a Llama of a given shape with random weights and a vocabulary of its own, as a GGUF file.
 //
-// Weights spread so that a layer keeps the size of what goes through it; what each half of a layer adds to the stream is smaller the more
-// layers there are, so that their sum stays as large as the rest.
+// What each layer adds to the stream is small at first, and smaller the more layers there are: the embedding must not drown in it, or no
+// layer can tell which word to repeat, and a model learns to copy names late or never.
 
 import { IngotError } from '../base/error.ts'
 import { type TrainedTokenizer, tokenizerMetadata } from '../llm/tokenizer/train.ts'
@@ -96,15 +96,15 @@ export async function createModel(to: string | ByteSink, options: CreateOptions)
   return { bytes, parameters: tensors.reduce((sum, [, dims]) => sum + tensorElements(dims), 0) }
 }
 
-/** Of rows that are looked up: small, so that the first predictions are even. */
-const EMBEDDING_SPREAD = 0.02
+/** Standard deviations: of the embedding, and of matrices whose inputs have size 1 and outputs this. */
+const [EMBEDDING_SPREAD, OUTPUT_SPREAD] = [0.04, 0.4]
 
 function firstValues(name: string, dims: readonly number[], layers: number, random: RandomWords): Uint8Array {
   const [columns = 1, ...rest] = dims
   if (rest.length === 0) return new Uint8Array(new Float32Array(columns).fill(1).buffer)
   const out = new Uint8Array(4 * tensorElements(dims))
   const joins = /attn_output|ffn_down/.test(name)
-  const even = 1 / Math.sqrt(columns)
-  fillRandom('f32', out, name.startsWith('token_embd') ? EMBEDDING_SPREAD : joins ? even / Math.sqrt(2 * layers) : even, random)
+  const spread = OUTPUT_SPREAD / Math.sqrt(columns)
+  fillRandom('f32', out, name.startsWith('token_embd') ? EMBEDDING_SPREAD : joins ? spread / Math.sqrt(2 * layers) : spread, random)
   return out
 }
