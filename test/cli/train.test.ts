@@ -14,7 +14,7 @@ import { BIN, finish, ingot, notBuilt, spawnIngot, useTinyFile } from './command
 const files = useTinyFile()
 const at = (name: string): string => join(files.folder, name)
 let data: string
-const SHORT = ['--steps', '3', '--ctx', '16', '--rank', '2', '--batch', '2', '-d', 'cpu']
+const SHORT = ['--steps', '3', '--ctx', '16', '--rank', '2', '--targets', 'attn_q,attn_v', '--batch', '2', '-d', 'cpu']
 
 beforeAll(() => {
   data = at('data.jsonl')
@@ -84,7 +84,22 @@ describe('in a pipe', () => {
 
 describe.skipIf(notBuilt !== undefined)('as a process', () => {
   test('Ctrl-C writes a checkpoint and says how to go on; that gives what a run without it gives', { timeout: 60_000 }, async () => {
-    const long = ['--steps', '25', '--ctx', '16', '--rank', '2', '--batch', '2', '-d', 'cpu', '--threads', '1']
+    const long = [
+      '--steps',
+      '25',
+      '--ctx',
+      '16',
+      '--rank',
+      '2',
+      '--targets',
+      'attn_q,attn_v',
+      '--batch',
+      '2',
+      '-d',
+      'cpu',
+      '--threads',
+      '1',
+    ]
     const [out, straight] = [at('stopped.gguf'), at('straight.gguf')]
     const child = spawnIngot('train', files.model, data, '-o', out, ...long)
     child.stdout.on('data', (part: Buffer) => {
