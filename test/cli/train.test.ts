@@ -40,6 +40,21 @@ describe('in a pipe', () => {
     expect((await readAdapterGguf(out)).alpha).toBe(4)
   })
 
+  test('--new begins with a vocabulary of the data, and leaves a model that runs', async () => {
+    const [texts, out] = [at('tale.txt'), at('new.gguf')]
+    writeFileSync(texts, 'The cat sat on the mat. The dog sat on the log.\n'.repeat(40))
+    const shape = ['--new', 'dim=32,layers=1,heads=2,hidden=64,context=32', '--vocab', '300']
+    const { code, stdout, stderr } = await ingot('train', texts, ...shape, '-o', out, '--steps', '12', '--batch', '2', '-d', 'cpu')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/^new: [\d.]+ ?k? parameters, a vocabulary of \d+ tokens\n/)
+    const losses = [...stdout.matchAll(/ {2}loss ([\d.]+)/g)].map(([, loss]) => Number(loss))
+    expect(losses.at(-1)).toBeLessThan((losses[0] ?? 0) - 1)
+    expect(existsSync(`${out}.new`)).toBe(false)
+    const written = await ingot('run', out, '-p', 'The cat', '-n', '4', '-d', 'cpu', '--temperature', '0')
+    expect({ code: written.code, isEmpty: written.stdout.trim() === '' }).toEqual({ code: 0, isEmpty: false })
+    expect((await ingot('train', texts, '--vocab', '300', '-o', at('y.gguf'))).stderr).toContain('use it with --new')
+  })
+
   test('--dry-run says what it takes and writes nothing', async () => {
     const before = readdirSync(files.folder)
     const { code, stdout, stderr } = await ingot('train', files.model, data, ...SHORT, '--dry-run')

@@ -1,10 +1,14 @@
 // `ingot train`: fine-tunes a model on data. Shows how the loss falls; Ctrl-C writes a checkpoint, from which `--resume` goes on as if it
 // had never stopped.
 
+import { rm } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { type Command, Option } from 'commander'
 import { printable, printableJson } from '../../base/printable.ts'
 import { WRITABLE } from '../../llm/quantize.ts'
 import type { GgmlType } from '../../quant/type.ts'
+import { beginModel } from '../../train/begin.ts'
+import { NEW_SHAPES, type NewShape, readShape } from '../../train/create.ts'
 import type { Estimate, FinetuneResult, TrainEvent } from '../../train/event.ts'
 import { Finetune, estimateFinetune, finetune } from '../../train/finetune.ts'
 import { type FinetuneOptions, OPTIMIZERS, type ScheduleSettings } from '../../train/options.ts'
@@ -24,6 +28,8 @@ interface TrainFlags {
   readonly format?: 'gguf' | 'peft'
   readonly force?: true
   readonly full?: true
+  readonly new?: NewShape
+  readonly vocab?: number
   readonly type?: GgmlType
   readonly rank?: number
   readonly alpha?: number
@@ -61,15 +67,20 @@ interface TrainFlags {
   readonly threads?: number
 }
 
+/** The highest learning rate of a model that knows nothing. */
+const NEW_RATE = 2e-3
+
 export function define(command: Command): void {
   const least1 = whole({ least: 1, most: 2 ** 31 - 1 })
   command
-    .argument('<model>', 'a GGUF file in any format')
+    .argument('<model>', 'a GGUF file in any format; with --new it is the first file of data')
     .argument('[data...]', 'JSONL files (messages; prompt and completion; text; prompt, chosen and rejected), or plain text')
     .option('-o, --out <path>', 'where the adapter goes: a .gguf file, or a folder for PEFT; with --full, the model')
     .addOption(new Option('--format <format>', 'of the adapter (default: by the ending of --out)').choices(['gguf', 'peft']))
     .option('-f, --force', 'replace what is there')
     .option('--full', 'train all weights instead of an adapter')
+    .option('--new <shape>', `train a new model: ${Object.keys(NEW_SHAPES).join(', ')}, or dim=192,layers=6,heads=6,context=512`, readShape)
+    .option('--vocab <n>', 'with --new: tokens of its vocabulary, which is learnt from the data (default: 2048)', least1)
     .option('--type <type>', `of the matrices of a model that is written: ${WRITABLE.join(', ')} (default: f16)`, typeName(WRITABLE))
     .option('--rank <n>', 'rank of the adapter (default: 8)', least1)
     .option('--alpha <x>', 'its change is times alpha / rank (default: twice the rank)', decimal({ above: 0 }))
@@ -107,8 +118,32 @@ export function define(command: Command): void {
     .action(train)
 }
 
-async function train(model: string, data: readonly string[], flags: TrainFlags): Promise<void> {
+async function train(first: string, rest: readonly string[], flags: TrainFlags): Promise<void> {
+  if (flags.new !== undefined) return trainNew([first, ...rest], flags.new, flags)
+  if (flags.vocab !== undefined) throw new Failure('--vocab is for a new model; use it with --new')
+  await tune(first, rest, flags)
+}
+
+/** A new model lies beside the result while it is trained; a run that was stopped goes on from it. */
+async function trainNew(data: readonly string[], shape: NewShape, flags: TrainFlags): Promise<void> {
+  const { out, force, vocab, seed, resume } = flags
+  for (const path of data) await checkFile(path)
+  if (out === undefined) throw new Failure('no place for the model; use --out model.gguf')
+  await checkOutput(out, { force: force === true, inputs: data })
+  const begun = `${out}.new`
+  if (resume === undefined) {
+    const options = defined({ vocabulary: vocab, seed })
+    const { vocabulary, parameters } = await beginModel(begun, { shape, data, name: basename(out, '.gguf'), ...options })
+    if (flags.json !== true) process.stdout.write(`new: ${count(parameters, 'parameter')}, a vocabulary of ${count(vocabulary, 'token')}\n`)
+  }
+  const isWhole = await tune(begun, data, { lr: NEW_RATE, ctx: shape.context, ...flags, full: true })
+  if (isWhole) await rm(begun, { force: true })
+}
+
+/** True once the result is written. */
+async function tune(model: string, data: readonly string[], flags: TrainFlags): Promise<boolean> {
   await checkFile(model)
+  let reason: FinetuneResult['reason'] | undefined
   if (data.length === 0) throw new Failure('no data given; use: ingot train model.gguf data.jsonl --out adapter.gguf')
   for (const path of data) await checkFile(path)
   if (flags.out === undefined && flags.dryRun !== true) throw new Failure('no place for the result; use --out adapter.gguf, or --dry-run')
@@ -122,7 +157,7 @@ async function train(model: string, data: readonly string[], flags: TrainFlags):
       const estimate = await estimateFinetune({ ...options, signal: interruption.signal })
       bar.end()
       process.stdout.write(flags.json === true ? `${printableJson(estimate)}\n` : describeEstimate(estimate))
-    } else await runWith(options, flags, interruption.signal, bar)
+    } else reason = await runWith(options, flags, interruption.signal, bar)
   } catch (error) {
     if (!interruption.signal.aborted) throw error
   } finally {
@@ -130,9 +165,10 @@ async function train(model: string, data: readonly string[], flags: TrainFlags):
     interruption[Symbol.dispose]()
   }
   interruption.check()
+  return reason === 'finished' || reason === 'early-stop'
 }
 
-async function runWith(options: FinetuneOptions, flags: TrainFlags, signal: AbortSignal, bar: StageBar): Promise<void> {
+async function runWith(options: FinetuneOptions, flags: TrainFlags, signal: AbortSignal, bar: StageBar): Promise<FinetuneResult['reason']> {
   const isResumed = flags.resume !== undefined
   const inputs = [String(options.model), ...[options.data].flat().map(String)]
   const target = flags.log === undefined ? undefined : await checkOutput(flags.log, { force: isResumed || flags.force === true, inputs })
@@ -151,6 +187,7 @@ async function runWith(options: FinetuneOptions, flags: TrainFlags, signal: Abor
     })
     if (flags.json === true) process.stdout.write(`${printableJson(result)}\n`)
     else process.stdout.write(describeResult(result, options, flags))
+    return result.reason
   } finally {
     display.end()
     signal.removeEventListener('abort', stop)

@@ -217,7 +217,7 @@ function parse(text: string): unknown {
 }
 
 /** By its name; else whether it begins with an object on a line. */
-async function holdsRecords(file: ByteSource): Promise<boolean> {
+export async function holdsRecords(file: ByteSource): Promise<boolean> {
   if (/\.(jsonl|ndjson|json)$/i.test(file.name)) return true
   if (/\.(txt|md|text)$/i.test(file.name)) return false
   for await (const { bytes } of readLines(file)) {
