@@ -40,12 +40,11 @@ describe.each(['best', 'wasm'] as const)('on the cpu, %s', (level) => {
       expect(text).toBe(TEXT)
     }))
 
-  test('answers questions in its chat format', () =>
+  test('answers in its chat format, and ends its turn by itself', () =>
     withModel(async (model) => {
-      const ask = async (content: string): Promise<string> =>
-        (await model.chat([{ role: 'user', content }], { temperature: 0, maxTokens: 40 })).text
-      expect(await ask('Who are you?')).toContain('Ingot')
-      expect(await ask('What does a duck say?')).toBe('A duck says quack.')
+      const { text, finishReason } = await model.chat([{ role: 'user', content: 'Who are you?' }], { temperature: 0, maxTokens: 60 })
+      expect(finishReason).toBe('stop')
+      expect(text).toMatch(/^[A-Z][^<|>]+[.!?]$/)
     }))
 })
 
