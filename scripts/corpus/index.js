@@ -2,6 +2,7 @@
 // to them, so that a run need not read any document twice.
 
 import { readFileSync } from 'node:fs'
+import { drill } from './drill.js'
 import { createChoice } from './random.js'
 import { readBlocks, spin } from './spin.js'
 import { tellStory } from './story.js'
@@ -10,13 +11,14 @@ import { tellStory } from './story.js'
 /** @typedef {{ role: 'user' | 'assistant', content: string }} Message */
 /** @typedef {string | Message[]} Document a story, or a chat */
 
-/** How often each kind of document comes. Small talk is short. */
+/** How often each kind of document comes. Small talk and drills are short. */
 const KINDS = /** @type {const} */ ([
-  [0.4, story],
-  [0.24, request],
-  [0.18, reading],
-  [0.05, continuation],
-  [0.13, smallTalk],
+  [0.22, story],
+  [0.14, request],
+  [0.12, reading],
+  [0.03, continuation],
+  [0.09, smallTalk],
+  [0.4, drill],
 ])
 const MOST_QUESTIONS = 3
 

@@ -8,11 +8,11 @@ import { defaultModelPath } from '../../src/llm/default.ts'
 import { type Model, load } from '../../src/llm/model.ts'
 import { ingot } from '../cli/command-line.ts'
 
-const HASH = 'PINNED-HASH'
+const HASH = 'ba0047b90141230d3d3e6b349f8546c0383a396082205bb4a2411a2fe6f63fae'
 const MOST_BYTES = 4 << 20
 const PROMPT = 'Once upon a time'
 /** What it writes after the prompt, the most probable token each time. */
-const TEXT = 'PINNED-TEXT'
+const TEXT = ', there was a little girl named Felix. She lived in a small house near the forest. She had a loose tooth'
 
 const path = await defaultModelPath()
 
@@ -40,12 +40,11 @@ describe.each(['best', 'wasm'] as const)('on the cpu, %s', (level) => {
       expect(text).toBe(TEXT)
     }))
 
-  test('answers questions in its chat format', () =>
+  test('answers in its chat format, and ends its turn by itself', () =>
     withModel(async (model) => {
-      const ask = async (content: string): Promise<string> =>
-        (await model.chat([{ role: 'user', content }], { temperature: 0, maxTokens: 40 })).text
-      expect(await ask('Who are you?')).toContain('Ingot')
-      expect(await ask('What does a duck say?')).toBe('A duck says quack.')
+      const { text, finishReason } = await model.chat([{ role: 'user', content: 'Who are you?' }], { temperature: 0, maxTokens: 60 })
+      expect(finishReason).toBe('stop')
+      expect(text).toMatch(/^[A-Z][^<|>]+[.!?]$/)
     }))
 })
 
