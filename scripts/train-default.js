@@ -9,13 +9,12 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { drawSvg } from '../dist/cli/train/plot.js'
 import { open } from '../dist/device/open/open.js'
-import { quantizeModel } from '../dist/llm/quantize.js'
 import { createTokenizer } from '../dist/llm/tokenizer/tokenizer.js'
 import { trainTokenizer } from '../dist/llm/tokenizer/train.js'
 import { adamw } from '../dist/nn/optim.js'
 import { rateAt } from '../dist/nn/schedule.js'
 import { createModel, readShape } from '../dist/train/create.js'
-import { writeTrained } from '../dist/train/save.js'
+import { writeTrained } from '../dist/train/output.js'
 import { createTrainer } from '../dist/train/step.js'
 import { loadTrainable } from '../dist/train/trainable.js'
 import { openGguf } from '../dist/weights/gguf/gguf.js'
@@ -196,12 +195,8 @@ async function evaluate(trainer, device, { rows, bytes }) {
   return { nats: sum / count, bits: sum / Math.LN2 / bytes }
 }
 
-/** The model as it is, in Q8_0. @param {import('../dist/weights/gguf/gguf.js').Gguf} base @param {Record<string, any>} parameters @param {string} path */
-async function write(base, parameters, path) {
-  const whole = join(work, 'f32.gguf')
-  await writeTrained(whole, base, parameters)
-  const file = await openGguf(whole)
+/** The model as it is, in Q8_0. @param {import('../dist/weights/gguf/gguf.js').Gguf} base @param {import('../dist/train/trainable.js').Trainable} trainable @param {string} path */
+async function write(base, trainable, path) {
   mkdirSync(dirname(path), { recursive: true })
-  await quantizeModel(file, path, { type: 'q8_0' })
-  await file.close()
+  await writeTrained(path, base, trainable, 'q8_0')
 }

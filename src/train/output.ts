@@ -74,15 +74,25 @@ async function openFolder(path: string, force: boolean): Promise<ResultTarget> {
 async function writeFile(sink: ByteSink, trained: Trained, type: GgmlType): Promise<void> {
   const { base, trainable, alpha } = trained
   if (alpha !== undefined) await writeAdapterGguf(sink, adapterSet(trained, alpha))
-  else await quantizeModel(base, sink, { type, change: (tensor) => trainedRows(trainable, tensor), device: trainable.device })
+  else await writeTrained(sink, base, trainable, type)
 }
 
 function adapterSet({ base, trainable }: Trained, alpha: number): Parameters<typeof writeAdapterGguf>[1] {
   return { architecture: metaString(base, 'general.architecture'), alpha, tensors: trainable.parameters }
 }
 
+/** Writes the model of a file with what its weights have become, matrices in a format. */
+export async function writeTrained(
+  to: string | ByteSink,
+  base: Gguf,
+  trainable: Pick<Trainable, 'device' | 'parameters'>,
+  type: GgmlType,
+): Promise<void> {
+  await quantizeModel(base, to, { type, change: (tensor) => trainedRows(trainable, tensor), device: trainable.device })
+}
+
 /** The rows of a tensor that was trained, whole or in parts (`NAME[from..]`); undefined where it was not. */
-function trainedRows({ parameters }: Trainable, { name, dims }: GgufTensor): RowChange | undefined {
+function trainedRows({ parameters }: Pick<Trainable, 'parameters'>, { name, dims }: GgufTensor): RowChange | undefined {
   const parts = Object.entries(parameters).flatMap(([key, tensor]) => {
     const from = key === name ? '0' : key.startsWith(`${name}[`) ? /\[(\d+)\.\.\]$/.exec(key)?.[1] : undefined
     return from === undefined ? [] : [{ tensor, from: Number(from) }]

@@ -12,7 +12,7 @@ import { trainTokenizer } from '../../src/llm/tokenizer/train.ts'
 import { adamw } from '../../src/nn/optim.ts'
 import { makeBatch } from '../../src/train/batch.ts'
 import { createModel, readShape } from '../../src/train/create.ts'
-import { writeTrained } from '../../src/train/save.ts'
+import { writeTrained } from '../../src/train/output.ts'
 import { createTrainer } from '../../src/train/step.ts'
 import { loadTrainable } from '../../src/train/trainable.ts'
 import { openGguf, readTensor } from '../../src/weights/gguf/gguf.ts'
@@ -82,7 +82,7 @@ describe('a new model', () => {
     let loss = first
     for (let i = 0; i < 60 && loss > 0.02; i++) loss = (await trainer.step([batch], 1e-2)).loss
     expect(loss).toBeLessThan(0.1 * first)
-    await writeTrained(learnt, file, trainable.parameters)
+    await writeTrained(learnt, file, trainable, 'f32')
     await using after = await load(learnt, { device })
     expect((await after.generate('one two', { temperature: 0 })).text).toBe(TEXT.slice('one two'.length))
     trainable.free()
