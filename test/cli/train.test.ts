@@ -50,7 +50,7 @@ describe('in a pipe', () => {
     const losses = [...stdout.matchAll(/ {2}loss ([\d.]+)/g)].map(([, loss]) => Number(loss))
     expect(losses.at(-1)).toBeLessThan((losses[0] ?? 0) - 0.5)
     expect(existsSync(`${out}.new`)).toBe(false)
-    const written = await ingot('run', out, '-p', 'The cat', '-n', '4', '-d', 'cpu', '--temperature', '0')
+    const written = await ingot('run', out, '-p', 'The cat', '-n', '4', '-d', 'cpu', '--temp', '0')
     expect({ code: written.code, isEmpty: written.stdout.trim() === '' }).toEqual({ code: 0, isEmpty: false })
     expect((await ingot('train', texts, '--vocab', '300', '-o', at('y.gguf'))).stderr).toContain('use it with --new')
   })

@@ -18,7 +18,8 @@ const missing = !existsSync(MODEL) || !existsSync(join(PEERS, 'node_modules', 'n
 const folder = mkdtempSync(join(tmpdir(), 'ingot-peer-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-test.skipIf(missing)('node-llama-cpp goes on with the same tokens', { timeout: 120_000 }, async () => {
+test('node-llama-cpp goes on with the same tokens', { timeout: 120_000 }, async ({ skip }) => {
+  if (missing) skip('the peer is not installed: npm --prefix bench/peers ci --ignore-scripts')
   await using device = await openCpu()
   const adapter = join(folder, 'adapter.gguf')
   const data = [{ text: 'Once upon a time there was a robot named Rust who loved to sing to the moon.' }]

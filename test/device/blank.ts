@@ -40,9 +40,9 @@ export function testBlanks(open: () => Device, runs: boolean): void {
       for (const each of [x, y, z]) device.free(each)
     })
 
-    it('are checked when they are filled', async ({ skip }) => {
+    it('are checked when they are filled', async () => {
       const device = open()
-      if (device.caps.blanks !== true) skip('this device has no blanks')
+      if (device.caps.blanks !== true) return // refused, as the test before this one shows
       const [x, y] = [put(device, [1]), put(device, [0])]
       const command = await scaling(device, { buffer: x }, { buffer: y }, 1, 10)
       const recording = device.record([{ ...command, buffers: [blank(0), blank(1)] }])
