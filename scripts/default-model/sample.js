@@ -8,6 +8,8 @@ import { knownShares } from './novelty.js'
 const SEED = 12
 /** About as many as a run reads. */
 const READ = 28_000
+/** Of stories: without them, the model may begin a chat. */
+const BEGINNINGS = ['Once upon a time', 'There once was a', 'One sunny morning', 'Long ago', 'It was a cold evening']
 const OTHER_SEED = 1_000_012
 const args = process.argv.slice(2)
 const count = Number(/^\d+$/.test(args[0] ?? '') ? args[0] : 50)
@@ -18,16 +20,21 @@ const model = await load(file, { device: 'cpu' })
 /** @type {string[]} */
 const stories = []
 for (let i = 0; i < count; i++) {
-  const { text, finishReason } = await model.generate([model.tokenizer.bos ?? 0], { seed: i + 1, temperature: 0.8, maxTokens: 400 })
-  stories.push(text)
-  say(`--- ${i + 1} (${finishReason})\n${text}\n`)
+  const { text, finishReason } = await model.generate(BEGINNINGS[i % BEGINNINGS.length] ?? '', {
+    seed: i + 1,
+    temperature: 0.8,
+    maxTokens: 400,
+  })
+  stories.push(`${BEGINNINGS[i % BEGINNINGS.length]}${text}`)
+  say(`--- ${i + 1} (${finishReason})\n${stories.at(-1)}\n`)
 }
 const mean = (/** @type {number[]} */ shares) => shares.reduce((sum, share) => sum + share, 0) / shares.length
-const own = stories.filter((text) => !text.includes('<|'))
-const shares = knownShares(own, { seed: SEED, count: READ })
+const shares = knownShares(stories, { seed: SEED, count: READ })
 say(`runs of twelve words that the corpus has: ${(100 * mean(shares)).toFixed(1)} %`)
 const stream = documents(OTHER_SEED)
-const others = Array.from({ length: 4 * count }, () => stream.next().value).filter((document) => typeof document === 'string')
+const others = Array.from({ length: 20 * count }, () => stream.next().value).filter(
+  (document) => typeof document === 'string' && document.length > 400,
+)
 say(`of new stories by the generator: ${(100 * mean(knownShares(others.slice(0, count), { seed: SEED, count: READ }))).toFixed(1)} %`)
 
 for (const question of [
