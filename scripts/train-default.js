@@ -34,17 +34,17 @@ const VOCABULARY = 2048
 const TOKENIZER_DOCUMENTS = 12_000
 const HELD_OUT_DOCUMENTS = 320
 const SHAPE = readShape('tiny')
-const STEPS = Number(option('steps', '3400'))
+const STEPS = Number(option('steps', '1050'))
 /** Tokens of a step. */
-const BATCH = 1024
-const SHORT = { rows: 4, length: 256 }
-const LONG = { rows: 2, length: 512 }
+const BATCH = 2048
+const SHORT = { rows: 8, length: 256 }
+const LONG = { rows: 4, length: 512 }
 /** From this part of the steps on the rate falls, and from a later one rows are twice as long, so that chats fit. */
 const [LATE, LONG_FROM] = [0.8, 0.95]
 const RATE = 3e-3
-const WARMUP = 100 // steps
-const CHECKPOINT_EVERY = 200 // steps
-const LOOK_EVERY = 600
+const WARMUP = 60 // steps
+const CHECKPOINT_EVERY = 100 // steps
+const LOOK_EVERY = 200
 const SAY_EVERY = 20
 const SMOOTHING = 0.2 // of the drawn curve
 

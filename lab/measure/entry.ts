@@ -18,7 +18,7 @@ export interface Entry {
   /** of its kernels, by name */
   readonly buffers: readonly BufferShape[]
   /** Of the buffers that hold ids or positions; others hold the same number everywhere, since values cost no time. */
-  readonly inputs?: Arrays
+  inputs?(): Arrays
   /** undefined: not on such a device */
   work(caps: Caps): Work | undefined
   /** moved at least: every input read once and every output written once */
@@ -49,8 +49,11 @@ export function entryOf<P extends object>(
   const buffers = family
     .buffers(params)
     .map(({ cold: found, ...shape }) => (found === true && cold !== false ? { ...shape, cold: found } : shape))
-  let seed = 1
-  const inputs = family.inputs?.(params, () => (seed = (seed * 48271) % 2147483647) / 2147483647)
+  const { inputs } = family
+  const filled = (): Arrays => {
+    let seed = 1
+    return inputs?.(params, () => (seed = (seed * 48271) % 2147483647) / 2147483647) ?? {}
+  }
   const { operations, arithmetic, bytes } = family.cost(params)
   return {
     kernel: family.name,
@@ -59,7 +62,7 @@ export function entryOf<P extends object>(
     arithmetic,
     quick: false,
     bytes: bytes ?? buffers.reduce((sum, shape) => sum + bytesOf(shape) * (shape.role === 'inout' ? 2 : 1), 0),
-    ...(inputs === undefined ? {} : { inputs }),
+    ...(inputs === undefined ? {} : { inputs: filled }), // when it is measured: sixteen million numbers take seconds
     work: (caps) => {
       const own = adapt(caps, params)
       return family.form(caps, own) === undefined ? undefined : family.work(caps, own)

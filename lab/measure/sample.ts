@@ -7,7 +7,7 @@ import type { BufferHandle, Command, Device, Range } from '../../src/device/devi
 import { repeatLongEnough } from '../../src/bench/repeat.ts'
 import { median, quantile } from '../../src/bench/statistics.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
-import { type BufferShape, boundBuffers } from '../../src/kernel/family.ts'
+import { type Arrays, type BufferShape, boundBuffers } from '../../src/kernel/family.ts'
 import { peakLimit, readLimit } from '../../src/kernel/limit/limit.ts'
 import { type Arithmetic, type Entry, bytesOf, limitEntry } from './entry.ts'
 
@@ -115,8 +115,9 @@ export class Sampler {
     const stride = entry.buffers.filter(isCold).reduce((sum, shape) => sum + align(bytesOf(shape)), 0)
     if (work === undefined || stride > this.#arena.bytes) return undefined
     const hot = new Map<string, Range>()
+    const inputs = entry.inputs?.() ?? {}
     for (const shape of entry.buffers)
-      if (!isCold(shape)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), inputOf(entry, shape)) })
+      if (!isCold(shape)) hot.set(shape.name, { buffer: await this.#place(bytesOf(shape), inputOf(inputs, shape)) })
     for (const [name, bytes] of Object.entries(work.scratch ?? {})) hot.set(name, { buffer: await this.#place(bytes) })
     const programs = await Promise.all(work.launches.map(({ kernel }) => this.#device.compile(kernel)))
     /** Every run reads its cold buffers elsewhere, until the arena ends. */
@@ -156,7 +157,7 @@ export class Sampler {
 }
 
 /** What a buffer holds, where that matters. */
-function inputOf({ inputs }: Entry, { name, type }: BufferShape): Uint8Array | undefined {
-  const values = inputs?.[name]
+function inputOf(inputs: Arrays, { name, type }: BufferShape): Uint8Array | undefined {
+  const values = inputs[name]
   return values === undefined || !isElementType(type) ? undefined : encodeElements(type, values)
 }

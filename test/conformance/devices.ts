@@ -12,7 +12,7 @@ import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { detectWasm } from '../../src/emit/wasm/features.ts'
 import { hashKernel } from '../../src/ir/hash.ts'
 import type { Kernel } from '../../src/ir/kernel.ts'
-import { collectKernels } from '../../src/llm/kernel-list.ts'
+import { collectAllKernels } from '../../src/train/kernel-list.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { missingGpu } from '../device/missing.ts'
 
@@ -24,6 +24,8 @@ export interface DeviceLine {
   readonly missing?: () => Promise<string | undefined>
   /** whether the device itself runs a kernel; cases with others are left out */
   readonly serves?: (kernel: Kernel) => boolean
+  /** a device that runs the suite, too: what would be dispatched just so there is left out */
+  readonly beside?: () => Promise<Device>
 }
 
 const THREADS = 2
@@ -31,9 +33,13 @@ const THREADS = 2
 export const DEVICES = {
   reference: { open: async () => openReference() },
   null: { open: async () => openNull(), runs: false },
-  'null with 8x8 tiles': { open: async () => openNull({ subgroup: 32, tiles: true, f16: true }), runs: false },
+  'null with 8x8 tiles': {
+    open: async () => openNull({ subgroup: 32, tiles: true, f16: true }),
+    runs: false,
+    beside: async () => openNull(),
+  },
   cpu: { open: () => openCpu({ level: 'wasm' }) },
-  'cpu on one thread': { open: () => openCpu({ threads: 1, level: 'wasm' }) },
+  'cpu on one thread': { open: () => openCpu({ threads: 1, level: 'wasm' }), beside: () => openCpu({ level: 'wasm' }) },
   'cpu without relaxed SIMD': {
     open: async () => openCpu({ features: { ...(await detectWasm()), relaxed: false, relaxedDot: false, pairs: false } }),
   },
@@ -43,7 +49,7 @@ export const DEVICES = {
 
 /** The cpu device as set-up has built it for one instruction set, with the cases whose kernels are all in its library: others are WASM. */
 export async function nativeLine(level: Level): Promise<DeviceLine> {
-  const { kernels } = await collectKernels(cpuCaps({ ...level, threads: THREADS, bufferBytes: 2 ** 30 }))
+  const { kernels } = await collectAllKernels(cpuCaps({ ...level, threads: THREADS, bufferBytes: 2 ** 30 }))
   const listed = new Set(kernels.map(hashKernel))
   return {
     open: () => openCpu({ level: level.name, threads: THREADS }),
