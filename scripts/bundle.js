@@ -10,7 +10,16 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const DIST = join(ROOT, 'dist')
 /** Two folders below the package, as src/base/place.ts wants it. */
 const FOLDER = join(DIST, 'bundle')
-const ENTRIES = { index: 'index.js', kernel: 'kernel.js', train: 'train.js', main: join('cli', 'main.js') }
+const ENTRIES = {
+  index: 'index.js',
+  kernel: 'kernel.js',
+  train: 'train.js',
+  main: join('cli', 'main.js'),
+  // Processes that a bench starts, so that it measures what users run; src/base/place.ts knows their names.
+  'bench-child': join('bench', 'child.js'),
+  'bench-op-child': join('bench', 'op', 'child.js'),
+  'bench-train-child': join('bench', 'train', 'child.js'),
+}
 
 export async function bundle() {
   const { rolldown } = await import('rolldown') // installed by set-up

@@ -5,13 +5,13 @@ import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { IngotError } from '../base/error.ts'
-import { codeFolder, packageFile } from '../base/place.ts'
+import { packageFile, scriptFile } from '../base/place.ts'
 import { type Contender, startChild } from './contender.ts'
 import { INGOT_NAME, startInProcess } from './ingot-server.ts'
 
 export const PEERS: readonly string[] = ['node-llama-cpp']
 
-const CHILD = fileURLToPath(new URL('bench/child.js', codeFolder()))
+const CHILD = fileURLToPath(scriptFile('bench/child.js'))
 const LAUNCHER = fileURLToPath(packageFile('bin/ingot.js'))
 const PEER_FOLDER = packageFile('bench/peers/')
 /** Run from its sources, Ingot has no script that node could start. */

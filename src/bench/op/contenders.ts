@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { IngotError } from '../../base/error.ts'
-import { codeFolder, packageFile } from '../../base/place.ts'
+import { packageFile, scriptFile } from '../../base/place.ts'
 import { type RunningContender, startChild } from '../contender.ts'
 import { INGOT_NAME } from '../ingot-server.ts'
 import { startOpsInProcess } from './ingot-server.ts'
@@ -23,7 +23,7 @@ const PEER_PACKAGES: Readonly<Record<string, string>> = {
 }
 export const OP_PEERS: readonly string[] = Object.keys(PEER_PACKAGES)
 
-const CHILD = fileURLToPath(new URL('bench/op/child.js', codeFolder()))
+const CHILD = fileURLToPath(scriptFile('bench/op/child.js'))
 const PEER_FOLDER = packageFile('bench/peers/ops/')
 
 export const ingotOps: OpContender = {

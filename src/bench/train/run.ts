@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { IngotError, messageOf } from '../../base/error.ts'
-import { codeFolder, packageFile } from '../../base/place.ts'
+import { packageFile, scriptFile } from '../../base/place.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
 import { metaNumber, metaString } from '../../weights/gguf/meta.ts'
@@ -37,7 +37,7 @@ const SHAPE = '160m'
 const OTHER_LOAD_MS = 200
 
 const run = promisify(execFile)
-const CHILD = fileURLToPath(new URL('bench/train/child.js', codeFolder()))
+const CHILD = fileURLToPath(scriptFile('bench/train/child.js'))
 const PEER = fileURLToPath(packageFile('bench/peers/train/pytorch.py'))
 
 export async function runTrainBench(options: TrainBenchOptions): Promise<TrainReport> {

@@ -4,7 +4,7 @@
 // Files are walked and read one after the other: two hundred small ones take a few milliseconds, and as many promises ten times that.
 
 import { IngotError } from '../../base/error.ts'
-import { codeFolder, packageFile } from '../../base/place.ts'
+import { bundled, codeFolder, packageFile } from '../../base/place.ts'
 
 /** Everything that decides the text of a kernel. */
 const SOURCES = ['base', 'ir', 'emit', 'quant', 'kernel'] as const
@@ -21,14 +21,12 @@ export function hashSources(root: URL): Promise<string> {
   return hashFolders(root, SOURCES)
 }
 
-/** What the functions below would give for the files that a bundle was made of (scripts/bundle.js); elsewhere there is no such thing. */
-declare const BUNDLED: { readonly sources: string; readonly devices: string } | undefined
 let runningSources: Promise<string> | undefined
 let runningCode: Promise<string> | undefined
 
 /** `hashSources` of the code that runs here. */
 export async function hashRunningSources(): Promise<string> {
-  return (runningSources ??= typeof BUNDLED === 'undefined' ? hashSources(codeFolder()) : Promise.resolve(BUNDLED.sources))
+  return (runningSources ??= bundled === undefined ? hashSources(codeFolder()) : Promise.resolve(bundled.sources))
 }
 
 /** A hash of the devices below a folder like src/ or dist/. */
@@ -47,7 +45,7 @@ export function hashRunningCode(): Promise<string> {
 async function hashAll(): Promise<string> {
   const { readFile } = await import('node:fs/promises')
   const { version } = JSON.parse(await readFile(packageFile('package.json'), 'utf8')) as { version: string } // our own
-  const devices = typeof BUNDLED === 'undefined' ? await hashDevices(codeFolder()) : BUNDLED.devices
+  const devices = bundled === undefined ? await hashDevices(codeFolder()) : bundled.devices
   return `${version}-${await hashRunningSources()}-${devices}`
 }
 
