@@ -13,12 +13,13 @@ import { tellStory } from './story.js'
 
 /** How often each kind of document comes. Small talk and drills are short. */
 const KINDS = /** @type {const} */ ([
-  [0.22, story],
+  [0.24, story],
   [0.14, request],
-  [0.12, reading],
+  [0.14, reading],
   [0.03, continuation],
-  [0.09, smallTalk],
-  [0.4, drill],
+  [0.07, smallTalk],
+  [0.06, session],
+  [0.32, drill],
 ])
 const MOST_QUESTIONS = 3
 
@@ -93,6 +94,12 @@ function smallTalk(choice) {
     .shuffle(TALK)
     .slice(0, turns)
     .flatMap(({ asks, answers }) => [user(casual(choice, say(choice, choice.pick(asks)))), assistant(say(choice, choice.pick(answers)))])
+}
+
+/** Somebody who stays for a while: several chats, one after the other. @param {Choice} choice @returns {Document} */
+function session(choice) {
+  const parts = [smallTalk, choice.pick([request, reading]), choice.pick([request, reading, drill, smallTalk])].map((make) => make(choice))
+  return parts.flatMap((part) => (typeof part === 'string' ? [] : part))
 }
 
 /** @param {Choice} choice */

@@ -12,7 +12,7 @@ export const MOST_CACHE = 2 ** 28
 /** And as a multiple of the weights: more than that of any large one. */
 export const MOST_CACHE_SHARE = 4
 
-/** The model that the package carries, by its path there: a Llama of 2.8 M parameters that tells stories (docs/default-model.md). */
+/** The model that the package carries, by its path there: a Llama of 3.1 M parameters that tells stories (docs/default-model.md). */
 const MODEL = 'models/ingot-tiny.gguf'
 
 /** The path of the model that the package carries. */

@@ -22,8 +22,8 @@ export interface NewShape extends Omit<LlamaShape, 'vocabulary'> {
 export const NEW_SHAPES = {
   /** 0.4 M parameters, for tests */
   nano: { width: 96, layers: 2, heads: 3, kvHeads: 3, hidden: 256, tied: true, context: 256 },
-  /** 2.8 M parameters: the default model */
-  tiny: { width: 192, layers: 6, heads: 6, kvHeads: 3, hidden: 512, tied: true, context: 512 },
+  /** 3.1 M parameters: the default model */
+  tiny: { width: 256, layers: 4, heads: 8, kvHeads: 8, hidden: 512, tied: true, context: 512 },
   /** 13 M parameters */
   small: { width: 384, layers: 8, heads: 6, kvHeads: 3, hidden: 1024, tied: true, context: 512 },
 } as const satisfies Record<string, NewShape>
@@ -31,7 +31,7 @@ export const NEW_SHAPES = {
 /** What people write, to what it is called here. */
 const SIZES = { dim: 'width', layers: 'layers', heads: 'heads', kv: 'kvHeads', hidden: 'hidden', context: 'context' } as const
 
-/** Reads `tiny`, or `dim=192,layers=6,heads=6,kv=3,hidden=512,context=512,untied`; what is not said is as in `tiny`. */
+/** Reads `tiny`, or `dim=256,layers=4,heads=8,kv=8,hidden=512,context=512,untied`; what is not said is as in `tiny`. */
 export function readShape(text: string): NewShape {
   const wrong = (got: string): IngotError =>
     new IngotError('bad-argument', 'no such shape', {
@@ -97,7 +97,7 @@ export async function createModel(to: string | ByteSink, options: CreateOptions)
 }
 
 /** Standard deviations: of the embedding, and of matrices whose inputs have size 1 and outputs this. */
-const [EMBEDDING_SPREAD, OUTPUT_SPREAD] = [0.04, 0.4]
+const [EMBEDDING_SPREAD, OUTPUT_SPREAD] = [0.1, 0.4]
 
 function firstValues(name: string, dims: readonly number[], layers: number, random: RandomWords): Uint8Array {
   const [columns = 1, ...rest] = dims

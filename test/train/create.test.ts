@@ -34,8 +34,8 @@ afterAll(async () => {
 
 describe('a shape', () => {
   test('is a name, or sizes', () => {
-    expect(readShape('tiny')).toMatchObject({ width: 192, layers: 6 })
-    expect(readShape('dim=64,heads=4,untied')).toMatchObject({ width: 64, heads: 4, kvHeads: 4, tied: false, layers: 6 })
+    expect(readShape('tiny')).toMatchObject({ width: 256, layers: 4 })
+    expect(readShape('dim=64,heads=4,untied')).toMatchObject({ width: 64, heads: 4, kvHeads: 4, tied: false, layers: 4 })
     expect(readShape('dim=64,heads=4,kv=2')).toMatchObject({ kvHeads: 2, tied: true })
   })
 

@@ -79,7 +79,7 @@ export function define(command: Command): void {
     .addOption(new Option('--format <format>', 'of the adapter (default: by the ending of --out)').choices(['gguf', 'peft']))
     .option('-f, --force', 'replace what is there')
     .option('--full', 'train all weights instead of an adapter')
-    .option('--new <shape>', `train a new model: ${Object.keys(NEW_SHAPES).join(', ')}, or dim=192,layers=6,heads=6,context=512`, readShape)
+    .option('--new <shape>', `train a new model: ${Object.keys(NEW_SHAPES).join(', ')}, or dim=256,layers=4,heads=8,context=512`, readShape)
     .option('--vocab <n>', 'with --new: tokens of its vocabulary, which is learnt from the data (default: 2048)', least1)
     .option('--type <type>', `of the matrices of a model that is written: ${WRITABLE.join(', ')} (default: f16)`, typeName(WRITABLE))
     .option('--rank <n>', 'rank of the adapter (default: 8)', least1)
