@@ -1,12 +1,14 @@
 // The part of the demonstration with the default model: it writes a story, learns another style, and answers the same prompt again. In a
 // terminal text comes as it is written and the loss falls in a plot that is redrawn in place; in a pipe there are plain lines.
 
-import { defaultModelPath } from '../../llm/default.ts'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type Model, load } from '../../llm/model.ts'
-import { openGguf } from '../../weights/gguf/gguf.ts'
+import type { StepEvent } from '../../train/event.ts'
 import { type Stream, type Style, textFor } from '../output/style.ts'
-import { type Point, drawPlot } from '../train/plot.ts'
-import { RANK, type TunedStep, tune } from './tune.ts'
+import { drawPlot } from '../train/plot.ts'
+import { RANK, tune } from './tune.ts'
 
 const PROMPT = 'Once upon a time'
 const STORY = { seed: 7, temperature: 0.7, maxTokens: 320 }
@@ -46,52 +48,50 @@ async function writeStory(model: Model, { stream, style, title }: Stage): Promis
 
 async function learnStyle(model: Model, { stream, style, title, steps }: Stage): Promise<void> {
   title(`It learns to write like the King James Bible: a LoRA of rank ${RANK}, trained here and now`)
-  const { tokenizer } = model
-  const prompt = tokenizer.encode(SAME, { addSpecial: true })
-  const before = await model.generate(prompt, ANSWER)
-  await using file = await openGguf(await defaultModelPath())
-  const plot = createPlot(stream, steps)
-  const tuned = await tune(model.device, file, tokenizer, { steps, onStep: (step) => plot.add(step) })
-  plot.end()
+  const before = await model.generate(SAME, ANSWER)
+  const folder = await mkdtemp(join(tmpdir(), 'ingot-'))
   try {
-    stream.write(`\n  ${style.dim(`${tuned.parameters} numbers learnt; the model itself is as it was`)}\n`)
-    for (const [when, text] of [
-      ['before', before.text],
-      ['after', await tuned.generate(prompt, ANSWER)],
-    ] as const) {
+    const out = join(folder, 'adapter.gguf')
+    const plot = createPlot(stream)
+    const parameters = await tune({ device: model.device, steps, out, onStep: (step) => plot.add(step) })
+    plot.end()
+    stream.write(`\n  ${style.dim(`${parameters} numbers learnt; the model itself is as it was`)}\n`)
+    await model.setAdapters([{ path: out }])
+    const after = await model.generate(SAME, ANSWER)
+    for (const [when, { text }] of Object.entries({ before, after })) {
       stream.write(`\n  ${style.bold(`${when}:`)}\n`)
       const wrap = createWrapper((part) => stream.write(textFor(stream, part)))
       wrap.write(`${SAME}${text} ...`)
       wrap.end()
     }
   } finally {
-    tuned.free()
+    await rm(folder, { recursive: true })
   }
 }
 
 /** The losses: in a terminal a plot that is redrawn, in a pipe lines, and the plot at the end. */
-function createPlot(stream: Stream, steps: number): { add(step: TunedStep): void; end(): void } {
-  const points: Point[] = []
+function createPlot(stream: Stream): { add(step: StepEvent): void; end(): void } {
+  const taken: StepEvent[] = []
   let drawn = 0
   const draw = (): void => {
-    const lines = drawPlot(points, Math.min(WIDTH, (stream.columns ?? 80) - 3), PLOT_HEIGHT)
+    const lines = drawPlot(taken, Math.min(WIDTH, (stream.columns ?? 80) - 3), PLOT_HEIGHT)
     stream.write(`${drawn > 0 ? `\x1b[${drawn}A` : ''}${lines.map((line) => `  ${line}\n`).join('')}`)
     drawn = lines.length
   }
-  let last: TunedStep | undefined
   return {
     add: (step) => {
-      last = step
-      points.push(step)
+      taken.push(step)
       if (stream.isTTY === true) draw()
-      else if (step.step % SAY_EVERY === 0) stream.write(`  step ${step.step} of ${steps}, loss ${step.loss.toFixed(2)}\n`)
+      else if (step.step % SAY_EVERY === 0) stream.write(`  step ${step.step} of ${step.steps}, loss ${step.loss.toFixed(2)}\n`)
     },
     end: () => {
       if (stream.isTTY !== true) draw()
-      const [first] = points
+      const [first, last] = [taken[0], taken.at(-1)]
       if (first === undefined || last === undefined) return
-      const took = `${last.step} steps in ${(last.ms / 1000).toFixed(1)} s`
-      stream.write(`\n  ${took}: the loss fell from ${first.loss.toFixed(2)} to ${last.loss.toFixed(2)}\n`)
+      const seconds = taken.reduce((sum, { ms }) => sum + ms, 0) / 1000
+      stream.write(
+        `\n  ${last.step} steps in ${seconds.toFixed(1)} s: the loss fell from ${first.loss.toFixed(2)} to ${last.loss.toFixed(2)}\n`,
+      )
     },
   }
 }
