@@ -1,5 +1,5 @@
-// What the default model writes: `node scripts/default-model/sample.js [COUNT] [--model FILE]`. Stories, answers about some of them, and how
-// much of the stories stands word for word in the corpus.
+// What the default model writes: `node scripts/default-model/sample.js [COUNT] [--model FILE]`. Stories, answers about some of them, how
+// much of the stories stands word for word in the corpus, and the bits per byte of stories that it has never read.
 
 import { load } from '../../dist/index.js'
 import { documents } from '../corpus/index.js'
@@ -7,7 +7,7 @@ import { knownShares } from './novelty.js'
 
 const SEED = 12
 /** About as many as a run reads. */
-const READ = 28_000
+const READ = 42_000
 /** Of stories: without them, the model may begin a chat. */
 const BEGINNINGS = ['Once upon a time', 'There once was a', 'One sunny morning', 'Long ago', 'It was a cold evening']
 const OTHER_SEED = 1_000_012
@@ -36,6 +36,7 @@ const others = Array.from({ length: 20 * count }, () => stream.next().value).fil
   (document) => typeof document === 'string' && document.length > 400,
 )
 say(`of new stories by the generator: ${(100 * mean(knownShares(others.slice(0, count), { seed: SEED, count: READ }))).toFixed(1)} %`)
+say(`bits per byte of those: ${(await bitsPerByte(others.slice(0, count).map(String))).toFixed(3)}`)
 
 for (const question of [
   'Hello!',
@@ -72,3 +73,27 @@ for (const [story, ...questions] of [
   say('')
 }
 await model.close()
+
+/** What the model needs to write texts, each up to the mark that ends it. @param {readonly string[]} texts */
+async function bitsPerByte(texts) {
+  let [nats, bytes] = [0, 0]
+  for (const text of texts) {
+    const ids = model.tokenizer.encode(`${text}<|end|>`, { addSpecial: true, parseSpecial: true })
+    await model.evaluate(ids, (logits, from) => {
+      const width = model.tokenizer.vocabSize
+      for (let row = 0; (row + 1) * width <= logits.length; row++) {
+        const next = ids[from + row + 1]
+        if (next !== undefined) nats += surprise(logits.subarray(row * width, (row + 1) * width), next)
+      }
+    })
+    bytes += Buffer.byteLength(text) + 1 // the mark counts as one
+  }
+  return nats / Math.LN2 / bytes
+}
+
+/** Nats. @param {Float32Array} logits @param {number} id */
+function surprise(logits, id) {
+  const most = logits.reduce((a, b) => Math.max(a, b))
+  const sum = logits.reduce((total, logit) => total + Math.exp(logit - most), 0)
+  return Math.log(sum) + most - (logits[id] ?? Number.NaN)
+}

@@ -14,8 +14,17 @@ interface Novelty {
   runsOf(text: string): string[]
   knownShares(texts: readonly string[], corpus: { seed: number; count: number }): number[]
 }
+interface Book {
+  readParagraphs(text: string): string[]
+  bookPiece(choice: object, books: readonly (readonly string[])[]): string
+}
+interface Random {
+  createChoice(seed: number): object
+}
 
 const load = async <T>(path: string): Promise<T> => (await import(new URL(`../../scripts/${path}`, import.meta.url).href)) as T
+const book = await load<Book>('corpus/book.js')
+const random = await load<Random>('corpus/random.js')
 const corpus = await load<Corpus>('corpus/index.js')
 const novelty = await load<Novelty>('default-model/novelty.js')
 const COUNT = 1500
@@ -71,4 +80,30 @@ test('runs of twelve words are counted without case and marks', () => {
     'one two three four five six seven eight nine ten eleven twelve',
     'two three four five six seven eight nine ten eleven twelve thirteen',
   ])
+})
+
+describe('books', () => {
+  const text = [
+    'Chapter 1',
+    ...Array.from({ length: 30 }, (_, i) => `1:${i} And it came to pass, in the days\r\nof year ${i}, that _all_ was well.`),
+  ].join('\r\n\r\n')
+  const paragraphs = book.readParagraphs(text)
+
+  test('are read by paragraphs, without titles, numbers of verses and breaks of lines', () => {
+    expect(paragraphs).toHaveLength(30)
+    expect(paragraphs[3]).toBe('And it came to pass, in the days of year 3, that all was well.')
+  })
+
+  test('give pieces as they stand, the same for the same seed', () => {
+    const pieces = (seed: number): string[] => {
+      const choice = random.createChoice(seed)
+      return Array.from({ length: 20 }, () => book.bookPiece(choice, [paragraphs]))
+    }
+    expect(pieces(1)).toEqual(pieces(1))
+    expect(pieces(2)).not.toEqual(pieces(1))
+    for (const piece of pieces(1)) {
+      expect(paragraphs.join('\n')).toContain(piece)
+      expect(piece.length).toBeLessThan(800)
+    }
+  })
 })
