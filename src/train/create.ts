@@ -96,7 +96,10 @@ export async function createModel(to: string | ByteSink, options: CreateOptions)
   return { bytes, parameters: tensors.reduce((sum, [, dims]) => sum + tensorElements(dims), 0) }
 }
 
-/** Standard deviations: of the embedding, and of matrices whose inputs have size 1 and outputs this. */
+/**
+ * Standard deviations: of the embedding, and of matrices whose inputs have size 1 and outputs this. With an embedding as large as this the
+ * first guess is the token just read, and what comes again is learnt sooner than from an even guess.
+ */
 const [EMBEDDING_SPREAD, OUTPUT_SPREAD] = [0.1, 0.4]
 
 function firstValues(name: string, dims: readonly number[], layers: number, random: RandomWords): Uint8Array {
