@@ -1,5 +1,5 @@
-// Attention over caches of halves: one token at two contexts, which reads memory, and 128 at once, which computes. Heads as a 1.1B model has
-// them, eight to a key head, and as a 160M model has them, each with its own.
+// Attention over caches of halves: one token at two contexts, which reads memory, and 128 at once, which computes. Heads as a 1.1B model
+// has them, eight to a key head, and as a 160M model has them, each with its own.
 // `node lab/run.js attention [--device cpu,wasm,webgpu] [--threads 2] [--only decode] [--rounds 9] [--quick] [--json]`
 
 import { attention } from '../src/kernel/attention/attention.ts'

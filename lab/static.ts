@@ -1,5 +1,6 @@
 // What a lane does, counted in the lowered kernels for Metal: no GPU needed. Counts are of one turn of the loop that reads weights (loops
-// within it count as often as they turn) and are divided by the bytes of weights it loads. `node lab/run.js static [--format q4_k] [--json]`
+// within it count as often as they turn) and are divided by the bytes of weights it loads.
+// `node lab/run.js static [--format q4_k] [--json]`
 
 import type { Caps } from '../src/base/caps.ts'
 import { isFloat, scalarOf, storageBytes, widthOf } from '../src/base/dtype.ts'

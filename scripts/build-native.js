@@ -95,7 +95,10 @@ function writeWhole(/** @type {string} */ path, /** @type {string} */ text) {
   renameSync(temporary, path)
 }
 
-/** False for a library that is not what its manifest says: cut short, or changed. True where there is none, as where one did not compile. */
+/**
+ * False for a library that is not what its manifest says: cut short, or changed. True where there is none, as where one did not
+ * compile.
+ */
 function isIntact(/** @type {string} */ folder, /** @type {string} */ level) {
   const path = join(folder, `libingot-${level}.so`)
   if (!existsSync(path)) return true
@@ -138,7 +141,16 @@ function tableFile(entries, /** @type {string} */ key) {
 
 /**
  * Compiles kernels into `libingot-LEVEL.so` with its manifest `libingot-LEVEL.json` in `folder`.
- * @param {{ level: object, kernels: readonly object[], emitC: Function, hashKernel: Function, folder: string, sources?: string[], compiler?: object, flags?: string[] }} options
+ * @param {{
+ *   level: object
+ *   kernels: readonly object[]
+ *   emitC: Function
+ *   hashKernel: Function
+ *   folder: string
+ *   sources?: string[]
+ *   compiler?: object
+ *   flags?: string[]
+ * }} options
  *   `sources`: hashes of the code that the kernels may serve (src/device/open/code-hash.ts)
  * @returns {Promise<{ path: string, compiled: number }>} `compiled`: files that were not in the cache of objects
  */

@@ -1,6 +1,6 @@
 // Builds native/soft-metal, the software Metal that tests run against, into build/soft-metal.
-// Needs only Node and g++ (or $CXX, which may be a clang++). Does nothing when the library was built from the sources at hand, which is decided by
-// content, never by clocks; says why when it can not build.
+// Needs only Node and g++ (or $CXX, which may be a clang++). Does nothing when the library was built from the sources at hand, which is
+// decided by content, never by clocks; says why when it can not build.
 // `node scripts/build-soft-metal.js [--force] [--sanitize]` does the same from a shell.
 
 import { execFile } from 'node:child_process'

@@ -82,7 +82,8 @@ async function run(/** @type {DeviceName} */ device, /** @type {number} */ cases
   const all = shown.map(([outcome, times]) => `${times} ${outcome}`).join(', ')
   say(`${device} (${detail}): ${cases} cases of seed ${seed} in ${seconds()} s: ${all}; ${faults.length} faults`)
   say(
-    `  a case took at most ${Math.round(most.milliseconds)} ms (case ${most.slowest}), and ${megabytes(most.memory)} MB beyond its file; ${repeated} were repeated in a fresh process`,
+    `  a case took at most ${Math.round(most.milliseconds)} ms (case ${most.slowest}), and ${megabytes(most.memory)} MB beyond its file; ` +
+      `${repeated} were repeated in a fresh process`,
   )
   return faults.length
 }

@@ -28,9 +28,8 @@ for (const mutation of chosen) {
   const start = performance.now()
   const outcome = await tryMutation(mutation)
   const seconds = ((performance.now() - start) / 1000).toFixed(0)
-  say(
-    `${outcome.caught ? 'caught  ' : 'SURVIVED'} ${seconds.padStart(4)} s  ${file}: ${name}${project === 'main' ? '' : ` (${project})`}${outcome.note}`,
-  )
+  const where = project === 'main' ? '' : ` (${project})`
+  say(`${outcome.caught ? 'caught  ' : 'SURVIVED'} ${seconds.padStart(4)} s  ${file}: ${name}${where}${outcome.note}`)
   if (!outcome.caught) survivors.push(mutation)
 }
 say(`\n${chosen.length - survivors.length} of ${chosen.length} faults caught`)

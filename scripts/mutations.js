@@ -1,6 +1,6 @@
-// The faults of `npm run mutate`: each is one line that a hurried change could get wrong, and the tests that must notice. To add one, append
-// a record to the file of its kind in mutations/: a file, a text that stands in it exactly once, what it becomes, and the tests that
-// should fail. Choose the fastest test that has no excuse to miss it. A fault that survives is a missing test: write that first.
+// The faults of `npm run mutate`: each is one line that a hurried change could get wrong, and the tests that must notice. To add one,
+// append a record to the file of its kind in mutations/: a file, a text that stands in it exactly once, what it becomes, and the tests
+// that should fail. Choose the fastest test that has no excuse to miss it. A fault that survives is a missing test: write that first.
 
 import { DEVICE } from './mutations/device.js'
 import { ELEMENT } from './mutations/element.js'

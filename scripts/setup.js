@@ -20,8 +20,8 @@ const HOPELESS = /EUSAGE|ENOTFOUND|EAI_AGAIN|ECONNREFUSED/
 const ERROR_LINES = 40 // of npm's output; the rest is usage
 
 /**
- * Before `npm start` and `npm run train:default` only what this machine will run is built; tests want every instruction set, and the software Metal. Experiments of the
- * lab compile the kernels that they time themselves (lab/run.js).
+ * Before `npm start` and `npm run train:default` only what this machine will run is built; tests want every instruction set, and the
+ * software Metal. Experiments of the lab compile the kernels that they time themselves (lab/run.js).
  */
 const starting = ['prestart', 'pretrain:default'].includes(process.env.npm_lifecycle_event ?? '')
 const experimenting = process.env.npm_lifecycle_event === 'prelab'

@@ -1,5 +1,5 @@
-// What an experiment times: an entry says how to run a kernel and the least it must do, in bytes moved and operations. Made from a family of
-// the kernel library by its own description, or by hand. Knows no device.
+// What an experiment times: an entry says how to run a kernel and the least it must do, in bytes moved and operations. Made from a family
+// of the kernel library by its own description, or by hand. Knows no device.
 
 import type { Caps } from '../../src/base/caps.ts'
 import { ELEMENT_BYTES, isElementType } from '../../src/base/element.ts'

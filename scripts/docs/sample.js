@@ -1,5 +1,5 @@
-// How a method is tried for its row of the table (operation.js): the shapes of two tensors, [2, 3] where nothing is said, and what is called
-// with them. A method that takes nothing but tensors of that shape, as those of single elements do, needs no line here.
+// How a method is tried for its row of the table (operation.js): the shapes of two tensors, [2, 3] where nothing is said, and what is
+// called with them. A method that takes nothing but tensors of that shape, as those of single elements do, needs no line here.
 
 /**
  * @typedef {object} Sample

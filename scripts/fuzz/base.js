@@ -22,7 +22,8 @@ const OF_EACH = 2
 /** Architectures that files write with several matrices in one tensor. */
 export const FUSED = new Set(['phi3'])
 const TEMPLATE =
-  "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+  "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '\\n' }}{% endfor %}" +
+  "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 
 /** Every file there is to change, by name. @returns {Promise<Parts[]>} */
 export async function loadBases() {

@@ -1,5 +1,6 @@
-// The changes that the fuzzer makes to a file, each a record with how often it is chosen: hyper-parameters, other metadata, tensors, weights
-// (here), vocabularies and templates (text-mutation.js), bytes and lengths. Pure: a base file, a seed and a number name one case exactly.
+// The changes that the fuzzer makes to a file, each a record with how often it is chosen: hyper-parameters, other metadata, tensors,
+// weights (here), vocabularies and templates (text-mutation.js), bytes and lengths. Pure: a base file, a seed and a number name one case
+// exactly.
 
 import { createDummyFile } from '../../dist/llm/dummy-file.js'
 import { GGML_TYPES, tensorBytes } from '../../dist/quant/type.js'

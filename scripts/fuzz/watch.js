@@ -102,7 +102,17 @@ export async function fuzz(/** @type {FuzzOptions} */ options) {
 const HANG = 'hang'
 const MEMORY = 'memory'
 
-/** @typedef {{ outcome: string, message?: string, fault?: string, what: string, excess?: number, milliseconds: number, cpu: number }} Verdict */
+/**
+ * @typedef {{
+ *   outcome: string
+ *   message?: string
+ *   fault?: string
+ *   what: string
+ *   excess?: number
+ *   milliseconds: number
+ *   cpu: number
+ * }} Verdict
+ */
 
 /** A process that runs cases. */
 class Child {

@@ -28,6 +28,22 @@ export function endedByCtrlC<T>(work: () => T): T {
   }
 }
 
+/**
+ * Runs work that may be interrupted, and ends the command if it was. What work throws because it was asked to stop is no failure, so
+ * that its result is undefined where the pipe was closed.
+ */
+export async function interruptible<T>(work: (interruption: Interruption) => Promise<T>): Promise<T | undefined> {
+  using interruption = watchInterruption()
+  let result: T | undefined
+  try {
+    result = await work(interruption)
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error
+  }
+  interruption.check()
+  return result
+}
+
 export function watchInterruption(): Interruption {
   const controller = new AbortController()
   let byUser = false

@@ -38,10 +38,10 @@ export interface Blank {
 }
 
 /** Runs a program over a grid of workgroups. In one dispatch, a range that is written to overlaps no other. */
-export interface Dispatch<R = Range> {
+export interface Dispatch<R = Range, P extends Program = Program> {
   readonly kind: 'dispatch'
   /** compiled by the device that runs it */
-  readonly program: Program
+  readonly program: P
   /** one per buffer parameter of the kernel, in order */
   readonly buffers: readonly R[]
   /** from packUniforms(kernel, values); empty if the kernel has none */
@@ -73,8 +73,11 @@ export interface ReadBack<R = Range> {
   readonly bytes: number
 }
 
-/** What a device does, one after the other, in a submission. */
-export type Command<R = Range> = Dispatch<R> | Copy<R> | Fill<R> | ReadBack<R>
+/** Anything but a dispatch: moves bytes, needs no program. */
+export type Transfer<R = Range> = Copy<R> | Fill<R> | ReadBack<R>
+
+/** What a device does, one after the other, in a submission. `R` is how memory is named. */
+export type Command<R = Range, P extends Program = Program> = Dispatch<R, P> | Transfer<R>
 
 /** A command of a recording, which may have blanks where `caps.blanks` says so. */
 export type OpenCommand = Command<Range | Blank>
@@ -158,6 +161,34 @@ export interface Device extends AsyncDisposable {
   sync(): Promise<void>
   /** Waits for what is under way and gives everything back. Every call resolves when that is done, also a second one. */
   close(): Promise<void>
+}
+
+/** All memory that a command touches. */
+export function rangesOf<R>(command: Command<R>): readonly R[] {
+  switch (command.kind) {
+    case 'dispatch':
+      return command.buffers
+    case 'copy':
+      return [command.from, command.to]
+    case 'fill':
+      return [command.to]
+    case 'read':
+      return [command.from]
+  }
+}
+
+/** The same command with its memory named another way. */
+export function mapRanges<R, S, P extends Program>(command: Command<R, P>, map: (range: R) => S): Command<S, P> {
+  switch (command.kind) {
+    case 'dispatch':
+      return { ...command, buffers: command.buffers.map(map) }
+    case 'copy':
+      return { ...command, from: map(command.from), to: map(command.to) }
+    case 'fill':
+      return { ...command, to: map(command.to) }
+    case 'read':
+      return { ...command, from: map(command.from) }
+  }
 }
 
 /** Counters that have counted nothing. */

@@ -90,7 +90,7 @@ export function checkDoubles(node: TensorNode, { name, caps }: Pick<Device, 'nam
   })
 }
 
-/** One size per axis; undefined: any. */
+/** One size per axis; an axis of `undefined` may have whatever size. */
 export function checkAxes(op: string, name: string, node: TensorNode, wanted: readonly (number | undefined)[]): void {
   const { shape } = node
   if (shape.length === wanted.length && wanted.every((size, axis) => size === undefined || size === shape[axis])) return

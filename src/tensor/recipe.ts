@@ -2,7 +2,17 @@
 // recipe, so that a loop which builds its graph anew each time has it rewritten, ordered and compiled once.
 
 import { IngotError } from '../base/error.ts'
-import type { Blank as DeviceBlank, BufferHandle, Command, Device, OpenCommand, Range, Recording } from '../device/device.ts'
+import {
+  type Blank as DeviceBlank,
+  type BufferHandle,
+  type Command,
+  type Device,
+  type OpenCommand,
+  type Range,
+  type Recording,
+  mapRanges,
+  rangesOf,
+} from '../device/device.ts'
 import { operandsFirst } from './graph.ts'
 import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import type { Layout, Storage } from './storage.ts'
@@ -103,7 +113,7 @@ export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Low
   return withSlots(device, recipe, nodes, (buffers) => {
     const rangeAt = (blank: Blank): Range =>
       'slot' in blank ? slotRange(buffers, blank) : leafAt(nodes, blank.leaf).attrs.storage.at(blank.layout, device)
-    return { work: recipe.commands.map((command) => withRanges(command, rangeAt)), ranges: [] }
+    return { work: recipe.commands.map((command) => mapRanges(command, rangeAt)), ranges: [] }
   })
 }
 
@@ -116,7 +126,7 @@ export function fillOpen(device: Device, recipe: Recipe, { nodes }: Numbered, op
       const number = open.get(leaf.attrs.storage)
       return number === undefined ? leaf.attrs.storage.at(blank.layout, device) : { blank: number, bytes: wordBytes(leaf) }
     }
-    return { work: recipe.commands.map((command) => withRanges(command, rangeAt)), ranges: [] }
+    return { work: recipe.commands.map((command) => mapRanges(command, rangeAt)), ranges: [] }
   })
 }
 
@@ -137,7 +147,7 @@ export function fillRecording(device: Device, recipe: Recipe, { nodes }: Numbere
 
 /** Whether every leaf lies as it is written down: how many bytes others have is known to their kernels only. */
 export function isPlain(command: BlankCommand): boolean {
-  return blanksOf(command).every((blank) => 'slot' in blank || blank.layout === 'plain')
+  return rangesOf(command).every((blank) => 'slot' in blank || blank.layout === 'plain')
 }
 
 function record(device: Device, recipe: Recipe, nodes: readonly TensorNode[]): Recorded {
@@ -153,7 +163,7 @@ function record(device: Device, recipe: Recipe, nodes: readonly TensorNode[]): R
     numbers.set(storage, number)
     return { blank: number, bytes: wordBytes(leaf) }
   }
-  return { recording: device.record(commands.map((command) => withRanges(command, blankOf))), leaves }
+  return { recording: device.record(commands.map((command) => mapRanges(command, blankOf))), leaves }
 }
 
 /** Buffers for the slots, and who has which of them; they go back where anything fails. */
@@ -180,32 +190,6 @@ function withSlots<W>(
   } catch (error) {
     for (const buffer of buffers) device.free(buffer)
     throw error
-  }
-}
-
-function blanksOf(command: BlankCommand): readonly Blank[] {
-  switch (command.kind) {
-    case 'dispatch':
-      return command.buffers
-    case 'copy':
-      return [command.from, command.to]
-    case 'fill':
-      return [command.to]
-    case 'read':
-      return [command.from]
-  }
-}
-
-function withRanges<R>(command: BlankCommand, rangeOf: (blank: Blank) => R): Command<R> {
-  switch (command.kind) {
-    case 'dispatch':
-      return { ...command, buffers: command.buffers.map(rangeOf) }
-    case 'copy':
-      return { ...command, from: rangeOf(command.from), to: rangeOf(command.to) }
-    case 'fill':
-      return { ...command, to: rangeOf(command.to) }
-    case 'read':
-      return { ...command, from: rangeOf(command.from) }
   }
 }
 

@@ -2,7 +2,7 @@
 // every kind of device.
 
 import { existsSync } from 'node:fs'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Caps } from '../../src/base/caps.ts'
 import type { Width } from '../../src/base/dtype.ts'
 import { LEVELS, cpuCaps } from '../../src/device/cpu/level.ts'
@@ -32,17 +32,16 @@ const CAPS: Readonly<Record<string, Caps>> = {
 
 describe.each(Object.entries(CAPS))('%s', (_name, caps) => {
   const coverage = new Coverage(isCpu(caps) ? { ...caps, parallel: 2 } : caps) // the suite runs on two threads
+  /** all that models dispatch */
+  const dispatched = new Set<Kernel>()
+  beforeAll(() => runModels(caps, (kernel) => dispatched.add(kernel)), 120_000)
 
-  test('every kernel that models dispatch has a case', async () => {
-    const missing = new Set<string>()
-    const families = new Set<string>()
-    await runModels(caps, (kernel) => {
-      families.add(kernel.origin?.family ?? 'none')
-      for (const name of coverage.missing(kernel)) missing.add(name)
-    })
+  test('every kernel that models dispatch has a case', () => {
+    const missing = new Set([...dispatched].flatMap((kernel) => coverage.missing(kernel)))
     expect([...missing].slice(0, 20)).toEqual([])
+    const families = new Set([...dispatched].map(({ origin }) => origin?.family ?? 'none'))
     expect(families.size).toBeGreaterThan(8) // it has really looked
-  }, 120_000)
+  })
 
   test('every kernel that libraries are made of has a case', () => expect(coverage.unseen().slice(0, 20)).toEqual([]))
 
@@ -50,11 +49,9 @@ describe.each(Object.entries(CAPS))('%s', (_name, caps) => {
   test('the list of kernels that set-up compiles leaves none to WebAssembly', async () => {
     const { kernels, failed } = await collectKernels({ ...caps, parallel: 2 })
     const listed = new Set(kernels.map(hashKernel))
-    const left = new Set<string>()
-    await runModels(caps, (kernel) => {
-      if (!listed.has(hashKernel(kernel))) left.add(kernel.origin === undefined ? kernel.name : describeOrigin(kernel.origin))
-    })
-    expect({ failed, left: [...left].slice(0, 20) }).toEqual({ failed: [], left: [] })
+    const left = [...dispatched].filter((kernel) => !listed.has(hashKernel(kernel)))
+    const names = new Set(left.map(({ name, origin }) => (origin === undefined ? name : describeOrigin(origin))))
+    expect({ failed, left: [...names].slice(0, 20) }).toEqual({ failed: [], left: [] })
   }, 120_000)
 })
 

@@ -1,12 +1,9 @@
 // Whole runs of training on small models: what they tell and write, going on from checkpoints, stopping, and what can go wrong.
 
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
 import { IngotError } from '../../src/base/error.ts'
 import type { Device } from '../../src/device/device.ts'
-import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { layersOf, rankOf } from '../../src/llm/adapter/adapter.ts'
 import { readAdapterGguf } from '../../src/llm/adapter/gguf.ts'
 import { LossError, type StepEvent, type TrainEvent } from '../../src/train/event.ts'
@@ -14,20 +11,10 @@ import { finetune } from '../../src/train/finetune.ts'
 import type { FinetuneOptions } from '../../src/train/options.ts'
 import { openGguf, readTensor } from '../../src/weights/gguf/gguf.ts'
 import { tinyBytes } from '../llm/tiny-model.ts'
+import { makeTinyPlace } from './tiny-place.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'ingot-train-'))
-const MODEL = join(folder, 'tiny.gguf')
-const at = (name: string): string => join(folder, name)
-let device: Device
-
-beforeAll(async () => {
-  writeFileSync(MODEL, await tinyBytes())
-  device = await openCpu()
-})
-afterAll(async () => {
-  await device.close()
-  rmSync(folder, { recursive: true, force: true })
-})
+const tiny = makeTinyPlace()
+const { at, model: MODEL } = tiny
 
 const TEXTS = ['abcd ab', 'dd ca ab', 'cab dab', 'aaaa bc', 'bcd abc d', 'a b c d'].map((text) => ({ text }))
 
@@ -35,7 +22,7 @@ const TEXTS = ['abcd ab', 'dd ca ab', 'cab dab', 'aaaa bc', 'bcd abc d', 'a b c 
 const LORA = { rank: 2, targets: ['attn_q', 'ffn_down'] }
 
 function options(more: Partial<FinetuneOptions> = {}): FinetuneOptions {
-  return { model: MODEL, data: TEXTS, device, context: 16, batch: 2, steps: 4, rate: 0.01, lora: LORA, ...more }
+  return { model: MODEL, data: TEXTS, device: tiny.device, context: 16, batch: 2, steps: 4, rate: 0.01, lora: LORA, ...more }
 }
 
 /** Options without some, which then have their defaults. */
@@ -77,7 +64,7 @@ describe('a run', () => {
     expect(steps.every(({ tokens, norm, ms, tokensPerSecond }) => tokens > 0 && norm > 0 && ms > 0 && tokensPerSecond > 0)).toBe(true)
     const end = events.at(-1)!
     expect(end).toMatchObject({ kind: 'end', reason: 'finished', out: at('a.gguf'), steps: steps.length })
-    const set = await readAdapterGguf(at('a.gguf'), { device })
+    const set = await readAdapterGguf(at('a.gguf'), { device: tiny.device })
     expect([rankOf(set), set.alpha, layersOf(set).length]).toEqual([2, 4, 4])
   })
 
@@ -225,11 +212,11 @@ describe('bad input', () => {
   })
 
   test('what does not fit the memory says what needs less', async () => {
-    const full = Object.create(device, {
+    const full = Object.create(tiny.device, {
       alloc: { value: () => { throw new IngotError('out-of-memory', 'no room for 123 bytes', { op: 'alloc' }) } }, // prettier-ignore
     }) as Device
     let isFull = false
-    const run = finetune(options({ device: new Proxy(device, { get: (target, name) => {
+    const run = finetune(options({ device: new Proxy(tiny.device, { get: (target, name) => {
       const value: unknown = Reflect.get(isFull && name === 'alloc' ? full : target, name)
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     } }) })) // prettier-ignore

@@ -1,11 +1,8 @@
 // Pairs of answers and dropout: losses against a computation by hand, learning, and the same masks for the same seed.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
-import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { type Model, load } from '../../src/llm/model.ts'
 import { buildWithLora } from '../../src/nn/lora.ts'
@@ -14,25 +11,14 @@ import { Tensor } from '../../src/tensor/tensor.ts'
 import type { StepEvent } from '../../src/train/event.ts'
 import { finetune } from '../../src/train/finetune.ts'
 import type { FinetuneOptions } from '../../src/train/options.ts'
-import { tinyBytes } from '../llm/tiny-model.ts'
+import { makeTinyPlace } from './tiny-place.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'ingot-objective-'))
-const at = (name: string): string => join(folder, name)
-const MODEL = at('tiny.gguf')
-let device: Device
-
-beforeAll(async () => {
-  writeFileSync(MODEL, await tinyBytes())
-  device = await openCpu()
-})
-afterAll(async () => {
-  await device.close()
-  rmSync(folder, { recursive: true, force: true })
-})
+const tiny = makeTinyPlace()
+const { at, model: MODEL } = tiny
 
 async function stepsOf(more: Partial<FinetuneOptions> & Pick<FinetuneOptions, 'data'>): Promise<StepEvent[]> {
   const steps: StepEvent[] = []
-  const base = { model: MODEL, device, context: 24, batch: 2, steps: 3, rate: 0.01, lora: { rank: 2 } }
+  const base = { model: MODEL, device: tiny.device, context: 24, batch: 2, steps: 3, rate: 0.01, lora: { rank: 2 } }
   for await (const event of finetune({ ...base, ...more })) if (event.kind === 'step') steps.push(event)
   return steps
 }
@@ -65,9 +51,9 @@ describe('pairs', () => {
     expect(first!.loss).toBeCloseTo(Math.LN2, 6)
     // The first step of a run that begins with what was learnt cannot be had; the loss after the last one is that of validation.
     const measured: number[] = []
-    const run = finetune({ model: MODEL, device, context: 24, batch: 2, steps: 3, rate: 0.01, lora: { rank: 2 }, data: [...PAIRS.slice(0, 1), ...PAIRS.slice(0, 1)], beta, validation: 1, out: at('dpo-one.gguf') }) // prettier-ignore
+    const run = finetune({ model: MODEL, device: tiny.device, context: 24, batch: 2, steps: 3, rate: 0.01, lora: { rank: 2 }, data: [...PAIRS.slice(0, 1), ...PAIRS.slice(0, 1)], beta, validation: 1, out: at('dpo-one.gguf') }) // prettier-ignore
     for await (const event of run) if (event.kind === 'validation') measured.push(event.loss)
-    await using model = await load(MODEL, { device, cacheType: 'f32', contextLength: 32 })
+    await using model = await load(MODEL, { device: tiny.device, cacheType: 'f32', contextLength: 32 })
     const { prompt, chosen, rejected } = PAIRS[0]!
     const preference = async (): Promise<number> => (await likelihood(model, prompt, chosen)) - (await likelihood(model, prompt, rejected))
     const before = await preference()
@@ -80,7 +66,7 @@ describe('pairs', () => {
   test('are learnt, and refused where all weights are', async () => {
     const steps = await stepsOf({ data: PAIRS, steps: 12, rate: 0.02, beta: 0.5 })
     expect(steps.at(-1)!.loss).toBeLessThan(0.2)
-    await expect(finetune({ model: MODEL, device, data: PAIRS, full: true, context: 24 })).rejects.toThrow('by adapters only')
+    await expect(finetune({ model: MODEL, device: tiny.device, data: PAIRS, full: true, context: 24 })).rejects.toThrow('by adapters only')
   })
 })
 
@@ -110,11 +96,11 @@ describe('dropout', () => {
       const x = Tensor.full([8, 64], 1, { device: place })
       return Array.from(await adapters.get(names[layer]!)!.drop!(x)!.data())
     }
-    const mask = await seen(device, [7, 1], 0)
+    const mask = await seen(tiny.device, [7, 1], 0)
     expect(await seen(reference, [7, 1], 0)).toEqual(mask)
     expect(mask.filter((value) => value === 0).length / mask.length).toBeCloseTo(0.25, 1)
     expect(mask.every((value) => value === 0 || Math.abs(value - 4 / 3) < 1e-6)).toBe(true)
-    for (const others of [await seen(device, [7, 2], 0), await seen(device, [8, 1], 0), await seen(device, [7, 1], 1)])
+    for (const others of [await seen(tiny.device, [7, 2], 0), await seen(tiny.device, [8, 1], 0), await seen(tiny.device, [7, 1], 1)])
       expect(others).not.toEqual(mask)
   })
 })

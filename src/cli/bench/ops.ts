@@ -9,7 +9,7 @@ import { runOpBench } from '../../bench/op/run.ts'
 import { OP_LINES, type OpLine } from '../../bench/op/workload.ts'
 import { DEVICES, listDevices } from '../../device/open/open.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { interruptible } from '../interruption.ts'
 import { defined } from '../option/shared.ts'
 import { createProgress } from './progress.ts'
 
@@ -28,11 +28,9 @@ export interface OpsFlags {
 export async function benchOps({ device, threads, against, only, quick, json, save, title, comment }: OpsFlags): Promise<void> {
   const lines = chooseLines(only)
   const contenders = [ingotOps, ...(against === undefined ? [] : against.split(',').map(findOpPeer))]
-  const interruption = watchInterruption()
-  const progress = createProgress()
-  const { signal } = interruption
-  const reports: OpReport[] = []
-  try {
+  await interruptible(async ({ signal }) => {
+    using progress = createProgress()
+    const reports: OpReport[] = []
     for (const name of device ?? (await workingDevices())) {
       const effort = quick === true ? QUICK_OPS : FULL_OPS
       const how = { effort, lines, device: name, ...defined({ threads }), onProgress: progress.update, signal }
@@ -43,13 +41,7 @@ export async function benchOps({ device, threads, against, only, quick, json, sa
       reports.push(report)
     }
     if (json === true) process.stdout.write(`${printableJson({ reports: reports.map(opsToJson) })}\n`)
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    progress.end()
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+  })
 }
 
 function chooseLines(only: string | undefined): readonly OpLine[] {

@@ -2,11 +2,10 @@
 
 import { type Progress, showProgress } from '../output/progress.ts'
 
-export interface BenchProgress {
+export interface BenchProgress extends Disposable {
   update(this: void, what: string, done: number, total: number): void
   /** Removes the bar until there is news. */
   pause(this: void): void
-  end(this: void): void
 }
 
 const REDRAW_MS = 500 // seldom: drawing takes time from what is measured
@@ -28,9 +27,12 @@ export function createProgress(): BenchProgress {
     current?.bar.end()
     current = undefined
   }
-  const end = (): void => {
-    clearInterval(timer)
-    pause()
+  return {
+    update,
+    pause,
+    [Symbol.dispose]() {
+      clearInterval(timer)
+      pause()
+    },
   }
-  return { update, pause, end }
 }

@@ -4,7 +4,7 @@ import { printableJson } from '../../base/printable.ts'
 import { showTrainReport } from '../../bench/train/report.ts'
 import { runTrainBench } from '../../bench/train/run.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { interruptible } from '../interruption.ts'
 import { defined } from '../option/shared.ts'
 import { createProgress } from './progress.ts'
 
@@ -26,10 +26,8 @@ export async function benchTrain(model: string | undefined, { device, threads, c
   const [name, ...others] = device ?? []
   if (others.length > 0) throw new Failure('training is measured on one device')
   const python = against === undefined ? undefined : pythonOf(against)
-  const interruption = watchInterruption()
-  const progress = createProgress()
-  const { signal } = interruption
-  try {
+  await interruptible(async ({ signal }) => {
+    using progress = createProgress()
     const report = await runTrainBench({
       tokens: ctx ?? TOKENS,
       rank: RANK,
@@ -38,15 +36,9 @@ export async function benchTrain(model: string | undefined, { device, threads, c
       onProgress: progress.update,
       signal,
     })
-    progress.end()
+    progress.pause()
     process.stdout.write(json === true ? `${printableJson(report)}\n` : showTrainReport(report))
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    progress.end()
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+  })
 }
 
 /** `pytorch`, or `pytorch:/path/to/python` */

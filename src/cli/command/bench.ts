@@ -14,7 +14,7 @@ import { benchOps } from '../bench/ops.ts'
 import { createProgress } from '../bench/progress.ts'
 import { benchTrain } from '../bench/train.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { interruptible } from '../interruption.ts'
 import { whole } from '../option/number.ts'
 import { checkFile, checkModelPath, defined, deviceName } from '../option/shared.ts'
 import { checkOutput } from '../output/file.ts'
@@ -84,10 +84,8 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
   if (others.length > 0) throw new Failure('a model is measured on one device; --ops takes a list')
   if (flags.save !== undefined) await checkHistory(flags.save)
   const contenders = [ingot, ...(flags.against === undefined ? [] : [findPeer(flags.against)])]
-  const interruption = watchInterruption()
-  const progress = createProgress()
-  const { signal } = interruption
-  try {
+  await interruptible(async ({ signal }) => {
+    using progress = createProgress()
     const report = await runBench(model, contenders, {
       effort: flags.quick === true ? QUICK : FULL,
       seed: flags.seed,
@@ -96,16 +94,10 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
       onProgress: progress.update,
       signal,
     })
-    progress.end()
+    progress.pause()
     process.stdout.write(flags.json === true ? `${printableJson(toJson(report))}\n` : showReport(report))
     if (flags.save !== undefined) await saveReport(flags.save, report, defined({ title: flags.title, comment: flags.comment }))
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    progress.end()
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+  })
 }
 
 /** A history grows at its end, so that one that exists is fine; a file that is none would be spoiled. */

@@ -8,7 +8,7 @@ import { printable } from '../../base/printable.ts'
 import { chatOnTerminal } from '../chat/terminal.ts'
 import { Conversation, QUIT } from '../chat/conversation.ts'
 import { Failure } from '../failure.ts'
-import { type Interruption, endedByCtrlC, watchInterruption } from '../interruption.ts'
+import { type Interruption, endedByCtrlC, interruptible } from '../interruption.ts'
 import { MessageReader } from '../chat/message.ts'
 import {
   type ModelFlags,
@@ -35,8 +35,7 @@ export function define(command: Command): void {
 
 async function chat(path: string | undefined, flags: ChatFlags): Promise<void> {
   if (path !== undefined) await checkFile(path)
-  const interruption = watchInterruption()
-  try {
+  await interruptible(async (interruption) => {
     await using model = await loadWithBar(path, flags, interruption.signal)
     const conversation = new Conversation(model, generateOptions(flags), flags.system)
     // Refuses a model that cannot chat before the first message is typed.
@@ -47,12 +46,7 @@ async function chat(path: string | undefined, flags: ChatFlags): Promise<void> {
     } else {
       await chatOverPipe(conversation, flags, interruption)
     }
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error
-  } finally {
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+  })
 }
 
 async function chatOverPipe(conversation: Conversation, { stats }: ChatFlags, { signal }: Interruption): Promise<void> {

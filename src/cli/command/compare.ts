@@ -7,7 +7,7 @@ import { nmse } from '../../device/open/compare.ts'
 import type { Model } from '../../llm/model.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { interruptible } from '../interruption.ts'
 import { decimal, tokenList, whole } from '../option/number.ts'
 import { type ModelFlags, addModelOptions, checkModelPath, deviceName, loadWithBar } from '../option/shared.ts'
 import { styleFor } from '../output/style.ts'
@@ -74,24 +74,16 @@ async function compare(path: string | undefined, given: CompareFlags): Promise<v
   const file = await checkModelPath('compare', path)
   const flags: ResolvedFlags = { ...given, threshold: given.threshold ?? (await defaultThreshold(file)) }
   if (flags.prompt !== undefined && flags.promptTokens !== undefined) throw new Failure('--prompt and --prompt-tokens exclude each other')
-  const interruption = watchInterruption()
-  const { signal } = interruption
-  let differs = false
-  try {
+  const differs = await interruptible(async ({ signal }) => {
     const [first, second] = flags.devices
     const reference = await traceOn(first, file, flags, signal)
     const checked = await traceOn(second, file, { ...flags, promptTokens: reference.prompt }, signal, reference.steps)
     const differences = reference.tensors.map((tensor, i) => compareTensors(tensor, checked.tensors[i], flags.threshold))
-    differs = differences.some((each) => each.differs)
     const text = flags.json === true ? printableJson(summary(flags, reference.prompt.length, differences)) : describe(flags, differences)
     process.stdout.write(`${text}\n`)
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
-  if (differs) throw new Failure('', 1)
+    return differences.some((each) => each.differs)
+  })
+  if (differs === true) throw new Failure('', 1)
 }
 
 /** Where weights are quantised, a device may round activations to 8 bits to multiply them faster. */

@@ -8,7 +8,7 @@ import type { Model } from '../../llm/model.ts'
 import type { Output } from '../../weights/output.ts'
 import type { ByteSink } from '../../weights/sink.ts'
 import { Failure } from '../failure.ts'
-import { type Interruption, watchInterruption } from '../interruption.ts'
+import { type Interruption, interruptible } from '../interruption.ts'
 import { tokenList } from '../option/number.ts'
 import { type ModelFlags, addModelOptions, checkFile, checkModelPath, loadWithBar } from '../option/shared.ts'
 import { type Perplexity, measurePerplexity } from '../perplexity.ts'
@@ -45,16 +45,10 @@ async function evaluate(path: string | undefined, flags: EvalFlags): Promise<voi
   }
   if (text !== undefined) await checkFile(text)
   const out = flags.out === undefined ? undefined : await checkOutput(flags.out, { force: flags.force === true, inputs: [file] })
-  const interruption = watchInterruption()
-  try {
+  await interruptible(async (interruption) => {
     if (tokens !== undefined) await writeLogits(file, tokens, out, flags, interruption)
     else if (text !== undefined) await printPerplexity(file, await readFile(text, 'utf8'), flags, interruption)
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error
-  } finally {
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+  })
 }
 
 async function writeLogits(

@@ -6,19 +6,15 @@ import { mergeAdapter } from '../../llm/merge.ts'
 import { WRITABLE } from '../../llm/quantize.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
-import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
-import { adapterChoice, checkFile } from '../option/shared.ts'
+import { adapterChoice, checkFile, defined } from '../option/shared.ts'
 import { typeName } from '../option/type-name.ts'
 import { checkOutput, openOutput } from '../output/file.ts'
-import { showProgress } from '../output/progress.ts'
+import { type WriteFlags, addWriteOptions, writeWithBar } from '../output/model.ts'
 import { showBytes } from '../output/style.ts'
 
-interface MergeFlags {
+interface MergeFlags extends WriteFlags {
   readonly type: GgmlType
   readonly outputType?: GgmlType
-  readonly force?: true
-  readonly json?: true
 }
 
 export function define(command: Command): void {
@@ -28,37 +24,19 @@ export function define(command: Command): void {
     .argument('<out>', 'the file to write')
     .option('-t, --type <type>', `weight format: ${WRITABLE.join(', ')}`, typeName(WRITABLE), 'f16')
     .option('--output-type <type>', 'format of the output layer (default: as --type)', typeName(WRITABLE))
-    .option('-f, --force', 'replace an existing file')
-    .option('--json', 'print the summary as one JSON object')
-    .action(merge)
+  addWriteOptions(command).action(merge)
 }
 
 async function merge(base: string, adapter: string, output: string, flags: MergeFlags): Promise<void> {
   await checkFile(base)
   const { path, scale = 1 } = adapterChoice(adapter)
-  const interruption = watchInterruption()
-  const bar = showProgress('merging')
-  const begun = performance.now()
-  try {
+  const { type, outputType, force, json } = flags
+  const { result, ms } = await writeWithBar('merging', async (watch) => {
     await using model = await openGguf(base)
     const inputs = [base, path, ...model.files.flatMap((file) => file.path ?? [])]
-    const target = await checkOutput(output, { force: flags.force === true, inputs })
-    const result = await mergeAdapter(model, path, openOutput(target), {
-      type: flags.type,
-      ...(flags.outputType === undefined ? {} : { outputType: flags.outputType }),
-      scale,
-      signal: interruption.signal,
-      onProgress: ({ written, total }) => bar.update(written, total),
-    })
-    bar.end()
-    const ms = performance.now() - begun
-    if (flags.json === true) process.stdout.write(`${printableJson({ base, adapter: path, scale, out: output, ...result, ms })}\n`)
-    else process.stdout.write(`${output}: ${showBytes(result.bytesAfter)} of ${flags.type} in ${(ms / 1000).toFixed(1)} s\n`)
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error
-    throw new Failure('interrupted; nothing was written', 130)
-  } finally {
-    bar.end()
-    interruption[Symbol.dispose]()
-  }
+    const target = await checkOutput(output, { force: force === true, inputs })
+    return await mergeAdapter(model, path, openOutput(target), { type, ...defined({ outputType }), scale, ...watch })
+  })
+  if (json === true) process.stdout.write(`${printableJson({ base, adapter: path, scale, out: output, ...result, ms })}\n`)
+  else process.stdout.write(`${output}: ${showBytes(result.bytesAfter)} of ${type} in ${(ms / 1000).toFixed(1)} s\n`)
 }

@@ -5,19 +5,15 @@ import { printable, printableJson } from '../../base/printable.ts'
 import { type QuantizeResult, WRITABLE, quantizeModel } from '../../llm/quantize.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { openGguf } from '../../weights/gguf/gguf.ts'
-import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
-import { checkFile } from '../option/shared.ts'
+import { checkFile, defined } from '../option/shared.ts'
 import { checkOutput, openOutput } from '../output/file.ts'
-import { showProgress } from '../output/progress.ts'
+import { type WriteFlags, addWriteOptions, writeWithBar } from '../output/model.ts'
 import { showBytes } from '../output/style.ts'
 import { typeName } from '../option/type-name.ts'
 
-interface QuantizeFlags {
+interface QuantizeFlags extends WriteFlags {
   readonly type: GgmlType
   readonly outputType?: GgmlType
-  readonly force?: true
-  readonly json?: true
 }
 
 export function define(command: Command): void {
@@ -26,37 +22,20 @@ export function define(command: Command): void {
     .argument('<out>', 'the file to write')
     .requiredOption('-t, --type <type>', `weight format: ${WRITABLE.join(', ')}`, typeName(WRITABLE))
     .option('--output-type <type>', 'format of the output layer, which q6_k keeps more precise (default: as --type)', typeName(WRITABLE))
-    .option('-f, --force', 'replace an existing file')
-    .option('--json', 'print the summary as one JSON object')
-    .action(quantize)
+  addWriteOptions(command).action(quantize)
 }
 
 async function quantize(input: string, output: string, flags: QuantizeFlags): Promise<void> {
   await checkFile(input)
-  const interruption = watchInterruption()
-  const bar = showProgress('quantizing')
-  const begun = performance.now()
-  try {
+  const { type, outputType, force, json } = flags
+  const { result, ms } = await writeWithBar('quantizing', async (watch) => {
     await using model = await openGguf(input)
     const inputs = [input, ...model.files.flatMap(({ path }) => path ?? [])]
-    const target = await checkOutput(output, { force: flags.force === true, inputs })
-    const result = await quantizeModel(model, openOutput(target), {
-      type: flags.type,
-      signal: interruption.signal,
-      onProgress: ({ written, total }) => bar.update(written, total),
-      ...(flags.outputType === undefined ? {} : { outputType: flags.outputType }),
-    })
-    bar.end()
-    const ms = performance.now() - begun
-    if (flags.json === true) process.stdout.write(`${printableJson({ in: input, out: output, type: flags.type, ...result, ms })}\n`)
-    else describe(output, result, ms)
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error
-    throw new Failure('interrupted; nothing was written', 130)
-  } finally {
-    bar.end()
-    interruption[Symbol.dispose]()
-  }
+    const target = await checkOutput(output, { force: force === true, inputs })
+    return await quantizeModel(model, openOutput(target), { type, ...defined({ outputType }), ...watch })
+  })
+  if (json === true) process.stdout.write(`${printableJson({ in: input, out: output, type, ...result, ms })}\n`)
+  else describe(output, result, ms)
 }
 
 const NOTES_SHOWN = 4

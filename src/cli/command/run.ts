@@ -5,7 +5,7 @@ import { printableJson } from '../../base/printable.ts'
 import type { GenerationResult } from '../../llm/generation.ts'
 import type { Model } from '../../llm/model.ts'
 import { Failure } from '../failure.ts'
-import { endedByCtrlC, watchInterruption } from '../interruption.ts'
+import { endedByCtrlC, interruptible } from '../interruption.ts'
 import { tokenList } from '../option/number.ts'
 import {
   type ModelFlags,
@@ -40,23 +40,14 @@ export function define(command: Command): void {
 async function run(path: string | undefined, flags: RunFlags): Promise<void> {
   if (path !== undefined) await checkFile(path)
   const prompt = await readPrompt(flags)
-  const interruption = watchInterruption()
-  const { signal } = interruption
-  let model: Model | undefined
-  try {
-    model = await loadWithBar(path, flags, signal)
+  await interruptible(async ({ signal }) => {
+    await using model = await loadWithBar(path, flags, signal)
     const result = await generate(model, prompt, flags, signal)
     if (flags.json === true) process.stdout.write(`${printableJson(summary(model, result))}\n`)
     if (flags.stats === true || (flags.json !== true && process.stderr.isTTY)) {
       process.stderr.write(`${styleFor(process.stderr).dim(describeStats(model, result.stats))}\n`)
     }
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    await model?.close()
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+  })
 }
 
 /** Writes the text as it comes, unless JSON was asked for. */

@@ -7,21 +7,17 @@ import type { GgmlType } from '../../quant/type.ts'
 import type { LlamaShape } from '../../weights/synth/llama.ts'
 import { SHAPES, checkShape, synthesize } from '../../weights/synth/synth.ts'
 import { SYNTHETIC } from '../../weights/synth/block.ts'
-import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
 import { whole } from '../option/number.ts'
 import { checkOutput, openOutput } from '../output/file.ts'
-import { showProgress } from '../output/progress.ts'
+import { type WriteFlags, addWriteOptions, writeWithBar } from '../output/model.ts'
 import { showBytes } from '../output/style.ts'
 import { typeName } from '../option/type-name.ts'
 
-interface SynthFlags {
+interface SynthFlags extends WriteFlags {
   readonly shape: { readonly name: string; readonly sizes: LlamaShape }
   readonly type: GgmlType
   readonly seed: number
   readonly ctx: number
-  readonly force?: true
-  readonly json?: true
 }
 
 export function define(command: Command): void {
@@ -31,9 +27,7 @@ export function define(command: Command): void {
     .requiredOption('-t, --type <type>', `weight format: ${SYNTHETIC.join(', ')}`, typeName(SYNTHETIC))
     .option('-s, --seed <n>', 'the same seed gives the same file', whole({ least: 0, most: 0xffffffff }), 1)
     .option('--ctx <n>', 'context length that the file states, in tokens', whole({ least: 1, most: 1 << 24 }), 2048)
-    .option('-f, --force', 'replace an existing file')
-    .option('--json', 'print the summary as one JSON object')
-    .action(synth)
+  addWriteOptions(command).action(synth)
 }
 
 function readShape(text: string): SynthFlags['shape'] {
@@ -58,33 +52,15 @@ function readShape(text: string): SynthFlags['shape'] {
 
 async function synth(output: string, { shape, type, seed, ctx, force, json }: SynthFlags): Promise<void> {
   const target = await checkOutput(output, { force: force === true })
-  const interruption = watchInterruption()
-  const bar = showProgress('writing')
-  const begun = performance.now()
-  try {
-    const result = await synthesize(openOutput(target), {
-      shape: shape.sizes,
-      type,
-      seed,
-      contextLength: ctx,
-      name: `synth-${shape.name}-${type}`,
-      signal: interruption.signal,
-      onProgress: ({ written, total }) => bar.update(written, total),
-    })
-    bar.end()
-    const ms = performance.now() - begun
-    if (json === true) process.stdout.write(`${printableJson({ out: output, shape: shape.sizes, type, seed, ...result, ms })}\n`)
-    else
-      process.stdout.write(
-        `${output}: ${millions(result.parameters)} random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`,
-      )
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error
-    throw new Failure('interrupted; nothing was written', 130)
-  } finally {
-    bar.end()
-    interruption[Symbol.dispose]()
-  }
+  const name = `synth-${shape.name}-${type}`
+  const { result, ms } = await writeWithBar('writing', (watch) =>
+    synthesize(openOutput(target), { shape: shape.sizes, type, seed, contextLength: ctx, name, ...watch }),
+  )
+  if (json === true) process.stdout.write(`${printableJson({ out: output, shape: shape.sizes, type, seed, ...result, ms })}\n`)
+  else
+    process.stdout.write(
+      `${output}: ${millions(result.parameters)} random parameters, ${type}, ${showBytes(result.bytes)} in ${(ms / 1000).toFixed(1)} s\n`,
+    )
 }
 
 function millions(count: number): string {

@@ -13,7 +13,7 @@ import type { Estimate, FinetuneResult, TrainEvent } from '../../train/event.ts'
 import { Finetune, estimateFinetune, finetune } from '../../train/finetune.ts'
 import { type FinetuneOptions, OPTIMIZERS, type ScheduleSettings } from '../../train/options.ts'
 import { Failure } from '../failure.ts'
-import { watchInterruption } from '../interruption.ts'
+import { interruptible } from '../interruption.ts'
 import { decimal, whole } from '../option/number.ts'
 import { checkFile, defined, deviceName } from '../option/shared.ts'
 import { typeName } from '../option/type-name.ts'
@@ -143,28 +143,22 @@ async function trainNew(data: readonly string[], shape: NewShape, flags: TrainFl
 /** True once the result is written. */
 async function tune(model: string, data: readonly string[], flags: TrainFlags): Promise<boolean> {
   await checkFile(model)
-  let reason: FinetuneResult['reason'] | undefined
   if (data.length === 0) throw new Failure('no data given; use: ingot train model.gguf data.jsonl --out adapter.gguf')
   for (const path of data) await checkFile(path)
   if (flags.out === undefined && flags.dryRun !== true) throw new Failure('no place for the result; use --out adapter.gguf, or --dry-run')
   if (flags.out !== undefined && (flags.full === true || flags.out.endsWith('.gguf')))
     await checkOutput(flags.out, { force: flags.force === true, inputs: [model, ...data] })
-  const interruption = watchInterruption()
-  const bar = new StageBar()
-  try {
+  const reason = await interruptible(async ({ signal }) => {
+    using bar = new StageBar()
     const options = optionsOf(model, data, flags, bar)
     if (flags.dryRun === true) {
-      const estimate = await estimateFinetune({ ...options, signal: interruption.signal })
+      const estimate = await estimateFinetune({ ...options, signal })
       bar.end()
       process.stdout.write(flags.json === true ? `${printableJson(estimate)}\n` : describeEstimate(estimate))
-    } else reason = await runWith(options, flags, interruption.signal, bar)
-  } catch (error) {
-    if (!interruption.signal.aborted) throw error
-  } finally {
-    bar.end()
-    interruption[Symbol.dispose]()
-  }
-  interruption.check()
+      return undefined
+    }
+    return await runWith(options, flags, signal, bar)
+  })
   return reason === 'finished' || reason === 'early-stop'
 }
 
@@ -248,7 +242,7 @@ function optionsOf(model: string, data: readonly string[], flags: TrainFlags, ba
 }
 
 /** One bar after the other. */
-class StageBar {
+class StageBar implements Disposable {
   #what = ''
   #bar: Progress | undefined
 
@@ -263,6 +257,9 @@ class StageBar {
   end(): void {
     this.#bar?.end()
     this.#bar = undefined
+  }
+  [Symbol.dispose](): void {
+    this.end()
   }
 }
 

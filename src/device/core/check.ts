@@ -84,10 +84,10 @@ export function checkCommands<M, P extends Program>(commands: readonly OpenComma
         if (!Number.isInteger(command.value) || command.value < 0 || command.value > 255) {
           throw new IngotError('bad-argument', 'bad value to fill with', { op, got: command.value, wanted: 'a byte' })
         }
-        return { kind: 'fill', to, value: command.value }
+        return { kind: 'fill', to, bytes: command.bytes, value: command.value }
       }
       case 'read':
-        return { kind: 'read', from: bindTransfer(op, command.from, command.bytes, false, context) }
+        return { kind: 'read', from: bindTransfer(op, command.from, command.bytes, false, context), bytes: command.bytes }
       default: {
         const { kind }: { readonly kind: unknown } = command // from a caller that is not TypeScript
         throw new IngotError('bad-argument', 'unknown command', { op, got: kind, wanted: 'dispatch, copy, fill or read' })
@@ -192,7 +192,7 @@ function checkCopy<M>(op: string, { from, to, bytes }: Copy<Range | Blank>, cont
   const target = bindTransfer(op, to, bytes, true, context)
   if (overlap(source, target))
     throw new IngotError('bad-argument', 'source and target overlap', { op, hint: 'copy through another buffer' })
-  return { kind: 'copy', from: source, to: target }
+  return { kind: 'copy', from: source, to: target, bytes }
 }
 
 function bindTransfer<M>(

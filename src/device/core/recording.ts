@@ -2,10 +2,10 @@
 // still alive, and what fills its blanks. A backend adds what it prepares once (`X`): bind groups, an encoded job.
 
 import { IngotError } from '../../base/error.ts'
-import type { BufferHandle, OpenCommand, Program, Range, Recording } from '../device.ts'
+import { type BufferHandle, type OpenCommand, type Program, type Range, type Recording, rangesOf } from '../device.ts'
 import type { Backend } from './backend.ts'
 import { type CheckContext, bindFilling, checkCommands } from './check.ts'
-import { type BoundRange, type CheckedCommand, blankHandle, blankOf, overlap, rangesOf } from './checked-command.ts'
+import { type BoundRange, type CheckedCommand, blankHandle, blankOf, overlap } from './checked-command.ts'
 
 /** A device as its recordings see it: also says whether anything was freed since. */
 export interface RecordingContext<M, P extends Program> extends CheckContext<M, P> {

@@ -2,8 +2,8 @@
 // that is, is found by measuring: what the threads have ended soon is tried here a few times, and stays where it was faster. Jobs that
 // follow each other without a pause go to the threads now and then: timers and events of the program get their turn meanwhile.
 
-import { type CheckedCommand, rangesOf } from '../core/checked-command.ts'
-import type { Program } from '../device.ts'
+import type { CheckedCommand } from '../core/checked-command.ts'
+import { type Program, rangesOf } from '../device.ts'
 
 /** What sees more memory is never brief. */
 const MOST_BYTES = 1 << 24

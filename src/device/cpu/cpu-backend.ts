@@ -67,7 +67,7 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     const staged = this.runtime.alloc(bytes.length, 'write')
     this.runtime.write(staged, bytes)
     const from = { buffer: { ...to.buffer, memory: staged }, offset: 0, bytes: bytes.length, written: false }
-    void this.#runOnce([{ kind: 'copy', from, to }])
+    void this.#runOnce([{ kind: 'copy', from, to, bytes: from.bytes }])
       .catch(() => {}) // a device that is lost says so when work is submitted or read
       .finally(() => {
         if (!this.lifecycle.closed) this.runtime.free(staged)
@@ -75,7 +75,7 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
   }
 
   async read(from: BoundRange<number>): Promise<Uint8Array> {
-    if (this.runtime.pending > 0) return takeOnlyRead(await this.#runOnce([{ kind: 'read', from }]))
+    if (this.runtime.pending > 0) return takeOnlyRead(await this.#runOnce([{ kind: 'read', from, bytes: from.bytes }]))
     return this.runtime.read(from.buffer.memory + from.offset, from.bytes)
   }
 

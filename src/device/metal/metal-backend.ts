@@ -121,7 +121,8 @@ export class MetalBackend implements Backend<MetalMemory, MetalProgram, Recorded
 
   async read(from: BoundRange<MetalMemory>): Promise<Uint8Array> {
     const { region, base } = from.buffer.memory
-    if (this.#regions.isBusy(region)) return takeOnlyRead(await this.#submit(this.#lower([{ kind: 'read', from }]), undefined))
+    if (this.#regions.isBusy(region))
+      return takeOnlyRead(await this.#submit(this.#lower([{ kind: 'read', from, bytes: from.bytes }]), undefined))
     return this.#regions.bytesOf(region, base + from.offset, from.bytes).slice()
   }
 

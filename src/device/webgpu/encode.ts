@@ -111,7 +111,7 @@ function detour(
     const bytes = Math.ceil(range.bytes / 4) * 4
     const gpuBuffer = device.createBuffer({ label: 'detour', size: bytes, usage: STORAGE | COPY_DST })
     const buffer = { ...range.buffer, memory: { buffer: gpuBuffer, known: true }, bytes, capacity: bytes }
-    copies.push({ kind: 'copy', from: { ...range, bytes }, to: { buffer, offset: 0, bytes, written: true } })
+    copies.push({ kind: 'copy', from: { ...range, bytes }, to: { buffer, offset: 0, bytes, written: true }, bytes })
     return { buffer, offset: 0, bytes: range.bytes, written: false }
   })
   return { buffers, copies }

@@ -11,9 +11,9 @@ import type { Kernel } from '../../ir/kernel.ts'
 import { takeOnlyRead } from '../core/backed-device.ts'
 import type { Backend, Compilation, ReadPieces } from '../core/backend.ts'
 import { alignBytes } from '../core/buffer-table.ts'
-import { type BoundRange, type CheckedCommand, rangesOf } from '../core/checked-command.ts'
+import { type BoundRange, type CheckedCommand } from '../core/checked-command.ts'
 import { Lifecycle } from '../core/lifecycle.ts'
-import type { ByteRange } from '../device.ts'
+import { type ByteRange, rangesOf } from '../device.ts'
 import { capsOf, describe } from './adapter.ts'
 import { type GpuMemory, type PreparedCommands, encode, prepare } from './encode.ts'
 import { guard, translate } from './fault.ts'
@@ -104,7 +104,7 @@ export class WebgpuBackend implements Backend<GpuMemory, WebgpuProgram, Recorded
   async read(from: BoundRange<GpuMemory>): Promise<Uint8Array> {
     const { memory } = from.buffer
     if (memory.failed !== undefined) throw memory.failed
-    const prepared: PreparedCommands = { commands: [{ kind: 'read', from }], reads: [from.bytes], detours: [] }
+    const prepared: PreparedCommands = { commands: [{ kind: 'read', from, bytes: from.bytes }], reads: [from.bytes], detours: [] }
     const run = (): Promise<Uint8Array[]> => this.#submit(prepared, [memory], 'read')
     return takeOnlyRead(await (memory.known ? run() : this.#outcome(...this.#guard(run, 'read'))))
   }

@@ -44,8 +44,8 @@ export const argsort = family<ArgsortParams>({
   inputs: ({ type, rows, cols }, random): Arrays => {
     if (type === 'f32' || type === 'f16' || type === 'bf16') return { x: logits(rows * cols, random) }
     const [least, range] = { i32: [-(2 ** 31), 2 ** 32], u32: [0, 2 ** 32], i8: [-128, 256], u8: [0, 256] }[type] as [number, number]
-    const any = (): number => least + Math.floor(range * random())
-    return { x: Float64Array.from({ length: rows * cols }, () => (random() < 0.3 ? least + range / 2 : any())) }
+    const anywhere = (): number => least + Math.floor(range * random())
+    return { x: Float64Array.from({ length: rows * cols }, () => (random() < 0.3 ? least + range / 2 : anywhere())) }
   },
   forms: [argsortInsertion, argsortRadix, argsortMerge].map(checked),
   cost: ({ rows, cols }) => ({ operations: rows * cols * Math.ceil(Math.log2(cols + 1)), arithmetic: 'f32' }),

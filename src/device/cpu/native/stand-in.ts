@@ -42,8 +42,8 @@ export class StandIns {
       moved.set(buffer.handle, inHeap)
       if (buffer.writable) {
         taken.push(inHeap.memory)
-        before.push({ kind: 'copy', from: wholeOf(buffer, false), to: wholeOf(inHeap, true) })
-        after.push({ kind: 'copy', from: wholeOf(inHeap, false), to: wholeOf(buffer, true) })
+        before.push(copyOf(buffer, inHeap))
+        after.push(copyOf(inHeap, buffer))
       }
       return inHeap
     }
@@ -72,6 +72,12 @@ export class StandIns {
     this.#copies.set(handle, { at, of: memory })
     return at
   }
+}
+
+/** Copies all that a buffer holds into another that holds as much. */
+function copyOf(from: LiveBuffer<number>, to: LiveBuffer<number>): CheckedTransfer<number> {
+  const source = wholeOf(from, false)
+  return { kind: 'copy', from: source, to: wholeOf(to, true), bytes: source.bytes }
 }
 
 function wholeOf(buffer: LiveBuffer<number>, written: boolean): BoundRange<number> {
