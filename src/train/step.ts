@@ -4,7 +4,7 @@
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
-import { type Named, type Optimizer, clipByNorm, globalNorm } from '../nn/optim.ts'
+import { type Named, type Optimizer, clipFactor, globalNorm } from '../nn/optim.ts'
 import { type Compiled, compile } from '../tensor/compile.ts'
 import { gradients } from '../tensor/grad.ts'
 import { bytesOf } from '../tensor/node.ts'
@@ -151,7 +151,7 @@ function makePlans({ model, parameters }: Trainable, options: StepOptions, sums:
   }
   const update = (loss: Tensor, by: Named, rate: Tensor): Result => {
     const norm = globalNorm(by)
-    optimizer.update(clipNorm === undefined ? by : clipByNorm(by, clipNorm, norm), rate)
+    optimizer.update(by, rate, clipNorm === undefined ? undefined : clipFactor(norm, clipNorm))
     return { loss, norm }
   }
   return {
