@@ -106,17 +106,10 @@ export function lion(parameters: Named, { betas = [0.9, 0.99], weightDecay = 0 }
 
 /** The root of the sum of all squares. */
 export function globalNorm(gradients: Named): Tensor {
-  const sum = sumOf(Object.values(gradients).map((gradient) => gradient.square().sum()))
-  if (sum === undefined) throw new IngotError('bad-argument', 'there are no gradients', { op: 'globalNorm', got: 0 })
-  return sum.sqrt()
-}
-
-/** Numbers added up in pairs, which rounds less than one after the other; sums of a few are one kernel. */
-function sumOf(numbers: readonly Tensor[]): Tensor | undefined {
-  if (numbers.length < 2) return numbers[0]
-  const half = Math.ceil(numbers.length / 2)
-  const [left, right] = [sumOf(numbers.slice(0, half)), sumOf(numbers.slice(half))]
-  return left && right && left.add(right)
+  const squares = Object.values(gradients).map((gradient) => gradient.square().sum())
+  if (squares.length === 0) throw new IngotError('bad-argument', 'there are no gradients', { op: 'globalNorm', got: 0 })
+  // One after the other, a few in each kernel: a plan computes those of the last layers first, as gradients come, and holds little.
+  return squares.reduce((sum, each) => sum.add(each)).sqrt()
 }
 
 /** What gradients of this length together are multiplied with so that none are longer than `most`. */

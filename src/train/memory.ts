@@ -38,24 +38,42 @@ function partsOf({ weights, parameters, state, step }: StepMemory, show: (bytes:
   return `weights ${show(weights)}, what learns ${show(parameters)}, optimiser ${show(state)}, step ${show(step)}`
 }
 
+/** Refuses a step that needs more than there is, before anything is computed: systems kill programs that take more than that. */
+export function checkFits(memory: StepMemory, most: number, settings: ResolvedSettings): void {
+  if (memory.total <= most) return
+  throw new IngotError('out-of-memory', 'an update will not fit the memory', {
+    op: 'finetune',
+    got: neededOf(memory),
+    wanted: `at most ${megabytes(most)}`,
+    hint: hintFor(memory, settings),
+  })
+}
+
 /** What was thrown because there was no memory, with how much was needed and what would need less; anything else as it is. */
 export async function withMemory(error: unknown, settings: ResolvedSettings, needed: () => Promise<StepMemory>): Promise<unknown> {
   if (!isIngotError(error, 'out-of-memory') && !isIngotError(error, 'too-large')) return error
   const memory = await needed()
-  const { batch, accumulate, context, lora, optimizer } = settings
+  return new IngotError('out-of-memory', `an update does not fit the memory: ${error.what}`, {
+    op: 'finetune',
+    got: neededOf(memory),
+    hint: hintFor(memory, settings),
+    cause: error,
+  })
+}
+
+function neededOf(memory: StepMemory): string {
+  return `${megabytes(memory.total)} needed (${partsOf(memory, megabytes)})`
+}
+
+function hintFor({ recompute }: StepMemory, { batch, accumulate, context, lora, optimizer }: ResolvedSettings): string {
   const hints = [
     ...(batch > 1 ? [`batch ${Math.floor(batch / 2)} with accumulate ${accumulate * 2}`] : []),
     `a context below ${context}`,
-    ...(memory.recompute ? [] : ['recompute']),
+    ...(recompute ? [] : ['recompute']),
     ...(lora === null ? ['lora in place of all weights'] : [`a rank below ${lora.rank}`, 'fewer targets']),
     ...(optimizer === 'adamw' ? ['optimizer lion or sgd'] : []),
   ]
-  return new IngotError('out-of-memory', `an update does not fit the memory: ${error.what}`, {
-    op: 'finetune',
-    got: `${megabytes(memory.total)} needed (${partsOf(memory, megabytes)})`,
-    hint: `less is needed with ${hints.join(', ')}`,
-    cause: error,
-  })
+  return `less is needed with ${hints.join(', ')}`
 }
 
 function megabytes(bytes: number): string {

@@ -31,9 +31,9 @@ import { type Estimate, type FinetuneResult, LossError, type TrainEvent } from '
 import { type FinetuneOptions, type ResolvedSettings, type TrainSettings, alphaOf, resolveSettings, scheduleFor } from './options.ts'
 import { type ResultTarget, openTarget } from './output.ts'
 import { type Batch, emptyBatch } from './batch.ts'
-import { type StepMemory, withMemory } from './memory.ts'
+import { type StepMemory, checkFits, withMemory } from './memory.ts'
 import { pairLoss, sequenceLoss } from './objective.ts'
-import { type StepResult, type Trainer, createTrainer } from './step.ts'
+import { type StepResult, type Trainer, capacityOf, createTrainer } from './step.ts'
 import { type Trainable, loadTrainable } from './trainable.ts'
 
 export interface RunControl {
@@ -306,9 +306,11 @@ export class Run {
   }
 
   /** What the largest update will need. */
-  #expected(): Promise<StepMemory> {
-    const { trainer, curriculum, device, settings } = this.parts
-    return trainer.memory(curriculum.largest().map((shape) => emptyBatch(device, shape, hasDropout(settings))))
+  async #expected(): Promise<StepMemory> {
+    const { trainer, curriculum, device, settings, options } = this.parts
+    const expected = await trainer.memory(curriculum.largest().map((shape) => emptyBatch(device, shape, hasDropout(settings))))
+    checkFits(expected, options.memory ?? capacityOf(device.caps), settings)
+    return expected
   }
 
   #bring({ batches }: Lesson, step: number): Batch[] {

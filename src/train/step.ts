@@ -55,7 +55,7 @@ const SHARE = 0.75
 
 export function createTrainer(trainable: Trainable, options: StepOptions): Trainer {
   const { device, parameters, weightBytes } = trainable
-  const { optimizer, recompute = 'auto', memory: most = memoryOf(device.caps) } = options
+  const { optimizer, recompute = 'auto', memory: most = SHARE * capacityOf(device.caps) } = options
   // They have memory once a step has several batches.
   const sums = mapNamed(parameters, ({ shape }) => Tensor.zeros(shape, { device }))
   // One plan runs after the other, whatever shapes its batches have: together they need what the largest does.
@@ -181,9 +181,9 @@ function missing(name: string): never {
   throw new IngotError('bad-argument', `there is no gradient for ${name}`, { op: 'step', got: name })
 }
 
-/** The largest buffer of a CPU is all of its memory. */
-function memoryOf({ lanes, bufferBytes }: Caps): number {
-  return lanes === 1 ? SHARE * bufferBytes : Infinity
+/** What a device has at most: the largest buffer of a CPU is all of its memory; of GPUs nobody knows. */
+export function capacityOf({ lanes, bufferBytes }: Caps): number {
+  return lanes === 1 ? bufferBytes : Infinity
 }
 
 function bytesOfAll(tensors: Readonly<Record<string, Tensor>>): number {

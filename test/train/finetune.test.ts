@@ -261,6 +261,14 @@ describe('bad input', () => {
     )
   })
 
+  test('what cannot fit is refused before the first step', async () => {
+    const run = finetune(options({ memory: 1e5 }))
+    await expect(run).rejects.toThrow(
+      /an update will not fit the memory, got [\d.]+ MB needed \(.*\), wanted at most 0.1 MB; less is needed with batch 1/,
+    )
+    await expect(estimateFinetune(options({ memory: 1e5 }))).rejects.toThrow('an update will not fit the memory')
+  })
+
   test('a signal stops the run and rejects with its reason, after the checkpoint', async () => {
     const controller = new AbortController()
     const run = finetune(options({ steps: 1000, signal: controller.signal, checkpoint: at('aborted.checkpoint') }))
