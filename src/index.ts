@@ -23,6 +23,7 @@ export {
   adam,
   adamw,
   clipByNorm,
+  clipFactor,
   globalNorm,
   lion,
   sgd,

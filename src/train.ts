@@ -15,5 +15,6 @@ export {
   type TrainEvent,
   type ValidationEvent,
 } from './train/event.ts'
+export type { StepMemory } from './train/memory.ts'
 export { Finetune, estimateFinetune, finetune } from './train/finetune.ts'
 export type { FinetuneOptions, LoraSettings, ResolvedSettings, ScheduleSettings, TrainSettings } from './train/options.ts'

@@ -3,6 +3,9 @@
 //
 // Sums of small steps lose digits. So decay and step are added up before they are taken from a parameter, which is rounded once; and
 // 1 - beta^t is -expm1(t ln beta), since near 1 the power alone has few digits of it in f32.
+//
+// Every tensor that changes is one kernel, in place: a parameter reads the state that was just computed, and gradients are made shorter
+// where they are read.
 
 import { isElementType } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
@@ -16,8 +19,11 @@ export type Named = Readonly<Record<string, Tensor>>
 export interface Optimizer {
   /** what it remembers from step to step, by name: a checkpoint saves it, and assigns to it */
   readonly state: Named
-  /** Changes all parameters by their gradients, at a learning rate: a tensor of one number, where it changes in a compiled function. */
-  update(gradients: Named, rate: Tensor | number): void
+  /**
+   * Changes all parameters by their gradients, at a learning rate: a tensor of one number, where it changes in a compiled function. All
+   * gradients count times `factor`, such as that of `clipFactor` (default 1).
+   */
+  update(gradients: Named, rate: Tensor | number, factor?: Tensor): void
 }
 
 /** How much of a parameter goes in each step, at a rate of 1: for all of them, or each. */
@@ -57,12 +63,12 @@ export interface LionOptions {
 export function sgd(parameters: Named, options: SgdOptions = {}): Optimizer {
   const { momentum = 0, dampening = 0, nesterov = false, weightDecay = 0 } = options
   if (momentum === 0)
-    return makeOptimizer('sgd', parameters, weightDecay, [], ({ p, g, decay }) => ({ step: decayed(g, p, decay), state: {} }))
+    return makeOptimizer('sgd', parameters, weightDecay, [], ({ p, g, decay }) => ({ step: decayed(g(), p, decay), state: {} }))
   return makeOptimizer('sgd', parameters, weightDecay, ['momentum'], ({ p, g, decay, count }, { momentum: old }) => {
-    const slope = decayed(g, p, decay)
-    const later = old.mul(momentum).add(slope.mul(1 - dampening))
-    const next = dampening === 0 ? later : count.isFirst.where(slope, later)
-    return { step: nesterov ? slope.add(next.mul(momentum)) : next, state: { momentum: next } }
+    const slope = (): Tensor => decayed(g(), p, decay)
+    const later = old.mul(momentum).add(slope().mul(1 - dampening))
+    const next = dampening === 0 ? later : count.isFirst.where(slope(), later)
+    return { step: nesterov ? slope().add(next.mul(momentum)) : next, state: { momentum: next } }
   })
 }
 
@@ -80,13 +86,12 @@ function makeAdam(kind: 'adam' | 'adamw', parameters: Named, options: AdamOption
   const { betas = [0.9, 0.999], eps = 1e-8, weightDecay = 0 } = options
   const [beta1, beta2] = checkBetas(kind, betas)
   return makeOptimizer(kind, parameters, weightDecay, ['mean', 'square'], ({ p, g, decay, count }, { mean, square }) => {
-    const slope = kind === 'adam' ? decayed(g, p, decay) : g
-    // Written down twice, for the step and for the state: as nodes that both read, they would be kernels of their own.
-    const m = (): Tensor => mix(mean, slope, beta1)
-    const v = (): Tensor => mix(square, slope.square(), beta2)
-    const root = v().div(count.weight(beta2)).sqrt()
-    const step = m().div(count.weight(beta1)).div(root.add(eps))
-    return { step: kind === 'adam' ? step : decayed(step, p, decay), state: { mean: m(), square: v() } }
+    const slope = (): Tensor => (kind === 'adam' ? decayed(g(), p, decay) : g())
+    const m = mix(mean, slope(), beta1)
+    const v = mix(square, slope().square(), beta2)
+    const root = v.div(count.weight(beta2)).sqrt()
+    const step = m.div(count.weight(beta1)).div(root.add(eps))
+    return { step: kind === 'adam' ? step : decayed(step, p, decay), state: { mean: m, square: v } }
   })
 }
 
@@ -94,8 +99,8 @@ function makeAdam(kind: 'adam' | 'adamw', parameters: Named, options: AdamOption
 export function lion(parameters: Named, { betas = [0.9, 0.99], weightDecay = 0 }: LionOptions = {}): Optimizer {
   const [beta1, beta2] = checkBetas('lion', betas)
   return makeOptimizer('lion', parameters, weightDecay, ['mean'], ({ p, g, decay }, { mean }) => ({
-    step: decayed(mix(mean, g, beta1).sign(), p, decay),
-    state: { mean: mix(mean, g, beta2) },
+    step: decayed(mix(mean, g(), beta1).sign(), p, decay),
+    state: { mean: mix(mean, g(), beta2) },
   }))
 }
 
@@ -103,22 +108,29 @@ export function lion(parameters: Named, { betas = [0.9, 0.99], weightDecay = 0 }
 export function globalNorm(gradients: Named): Tensor {
   const squares = Object.values(gradients).map((gradient) => gradient.square().sum())
   if (squares.length === 0) throw new IngotError('bad-argument', 'there are no gradients', { op: 'globalNorm', got: 0 })
-  return Tensor.stack(squares).sum().sqrt()
+  // One after the other, a few in each kernel: a plan computes those of the last layers first, as gradients come, and holds little.
+  return squares.reduce((sum, each) => sum.add(each)).sqrt()
+}
+
+/** What gradients of this length together are multiplied with so that none are longer than `most`. */
+export function clipFactor(norm: Tensor, most: number): Tensor {
+  if (!(most > 0)) throw new IngotError('bad-argument', 'no such norm', { op: 'clipByNorm', got: most, wanted: 'a number above 0' })
+  return Tensor.full([], most)
+    .div(norm.add(1e-6)) // as PyTorch does
+    .minimum(1)
 }
 
 /** The same gradients, all times one factor where together they are longer than `most`. */
 export function clipByNorm(gradients: Named, most: number, norm: Tensor = globalNorm(gradients)): Record<string, Tensor> {
-  if (!(most > 0)) throw new IngotError('bad-argument', 'no such norm', { op: 'clipByNorm', got: most, wanted: 'a number above 0' })
-  const factor = Tensor.full([], most)
-    .div(norm.add(1e-6)) // as PyTorch does
-    .minimum(1)
+  const factor = clipFactor(norm, most)
   return Object.fromEntries(Object.entries(gradients).map(([name, gradient]) => [name, gradient.mul(factor)]))
 }
 
 /** What a rule is told about a parameter: in f32 at least. */
 interface Situation {
   readonly p: Tensor
-  readonly g: Tensor
+  /** The gradient, written down anew: what all of several kernels read would be a kernel of its own. */
+  g(): Tensor
   readonly decay: number
   readonly count: Count
 }
@@ -162,14 +174,15 @@ function makeOptimizer<S extends string>(
       ['count', count],
       ...entries.flatMap(({ name, state }) => slots.map((slot) => [`${name}.${slot}`, state[slot]] as const)),
     ]),
-    update: (gradients, rate) => {
+    update: (gradients, rate, factor) => {
       count.assign(count.add(1))
       const counts = new Map(types.map((type) => [type, countOf(count.to(type))] as const))
       for (const { name, parameter, dtype, type, state, decay } of entries) {
         const gradient = gradients[name]
         if (gradient === undefined)
           throw new IngotError('bad-argument', `there is no gradient for ${name}`, { op, got: Object.keys(gradients).join(', ') })
-        const [p, g] = [parameter.to(type), gradient.to(type)]
+        const p = parameter.to(type)
+        const g = (): Tensor => (factor === undefined ? gradient.to(type) : gradient.to(type).mul(factor.to(type)))
         const change = rule({ p, g, decay, count: counts.get(type) ?? countOf(count.to(type)) }, state)
         parameter.assign(p.sub(change.step.mul(rate)).to(dtype))
         for (const slot of slots) state[slot].assign(change.state[slot])

@@ -10,8 +10,8 @@ import { schedule } from './schedule.ts'
 
 type Scratch = Readonly<Record<string, number>>
 
-/** Bytes of all slots of a plan for these roots, of which the first `reads` are wanted at the end. */
-export function arenaBytes(roots: readonly TensorNode[], reads: number, caps: Caps): number {
+/** Bytes of the slots of a plan for these roots, of which the first `reads` are wanted at the end; the largest come first. */
+export function slotsFor(roots: readonly TensorNode[], reads: number, caps: Caps): readonly number[] {
   const { allocate } = schedule(orderNodes(rewriteGraph(roots, caps), reads))
   // Layers of a model are alike.
   const known = new Map<string, Scratch>()
@@ -26,5 +26,5 @@ export function arenaBytes(roots: readonly TensorNode[], reads: number, caps: Ca
     ({ node }) => (hasKernels(node.op) ? scratchOf(node) : {}),
     () => false,
   )
-  return slotBytes.reduce((sum, bytes) => sum + bytes, 0)
+  return slotBytes
 }

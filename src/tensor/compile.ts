@@ -5,7 +5,7 @@
 // call. What f computes without tensors happens while it is traced, and never again; random numbers without a seed are drawn by every call.
 
 import type { BufferHandle, Command, Device, Range } from '../device/device.ts'
-import { arenaBytes } from './arena.ts'
+import { slotsFor } from './arena.ts'
 import { resolveDevice } from './default-device.ts'
 import { realizeNode } from './evaluate.ts'
 import { operandsFirst } from './graph.ts'
@@ -15,6 +15,7 @@ import { fail } from './operand.ts'
 import { type Plan, buildPlan } from './plan.ts'
 import { nextKey } from './random.ts'
 import type { OpenStorages } from './recipe.ts'
+import type { Slots } from './slots.ts'
 import { Storage } from './storage.ts'
 import { Tensor, commonDevice } from './tensor.ts'
 import { traced } from './trace.ts'
@@ -25,6 +26,19 @@ export interface Compiled<A extends readonly unknown[], R> extends Disposable {
   (...args: A): Promise<R>
   /** Bytes that calls with such arguments need beside the tensors that they read, known without planning or running one. */
   bytesFor(...args: A): Promise<number>
+  /** The same in parts: what such calls have for themselves, and what functions with the same `slots` share, largest first. */
+  memoryFor(...args: A): Promise<CallMemory>
+}
+/** Bytes that a call needs beside the tensors that it reads. */
+export interface CallMemory {
+  /** arguments and large results */
+  readonly own: number
+  /** results on the way */
+  readonly slots: readonly number[]
+}
+export interface CompileOptions {
+  /** memory of results on the way that several functions of one device share, of which no two run at the same time (default: none) */
+  readonly slots?: Slots
 }
 
 /** Results up to this many bytes are brought back with the submission that computes them; larger ones stay on the device. */
@@ -54,13 +68,13 @@ interface Entry {
 }
 
 /** A function that does what `f` does. `f` must not depend on anything but its arguments and tensors, and must not wait for values. */
-export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): Compiled<A, R> {
+export function compile<A extends readonly unknown[], R>(f: (...args: A) => R, { slots }: CompileOptions = {}): Compiled<A, R> {
   if (typeof f !== 'function') fail('compile', 'no function', typeof f, 'a function of tensors')
   const entries = new Map<string, Promise<Entry>>()
   let last: Promise<unknown> = Promise.resolve()
   const call = async (args: A): Promise<R> => {
     const { tensors, form } = flatten(args)
-    const known = entries.get(form) ?? trace(f, args).then(makeEntry)
+    const known = entries.get(form) ?? trace(f, args).then((traced) => makeEntry(traced, slots))
     entries.set(form, known)
     known.catch(() => entries.delete(form))
     const entry = await known
@@ -73,7 +87,11 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R): 
     return mine
   }
   return Object.assign(compiled, {
-    bytesFor: async (...args: A) => bytesOfTrace(await trace(f, args)),
+    bytesFor: async (...args: A) => {
+      const { own, slots: shared } = memoryOfTrace(await trace(f, args))
+      return shared.reduce((sum, bytes) => sum + bytes, own)
+    },
+    memoryFor: async (...args: A) => memoryOfTrace(await trace(f, args)),
     [Symbol.dispose]: () => {
       // After the calls under way. A device that was closed meanwhile has given back everything.
       last = last.then(() => releaseAll(entries)).catch(() => {})
@@ -120,13 +138,17 @@ async function trace<A extends readonly unknown[], R>(f: (...args: A) => R, args
 }
 
 /** Memory for arguments and large results, and for everything on the way. */
-function bytesOfTrace({ device, inputs, keys, outputs, effects }: Traced): number {
+function memoryOfTrace({ device, inputs, keys, outputs, effects }: Traced): CallMemory {
   const own = [...inputs, ...keys, ...outputs.flatMap(({ leaf }) => leaf ?? [])]
   const reads = outputs.flatMap(({ leaf, node }) => (leaf ? [] : [node]))
-  return own.reduce((sum, leaf) => sum + sizeOf(leaf), 0) + arenaBytes([...reads, ...effects], reads.length, device.caps)
+  return {
+    own: own.reduce((sum, leaf) => sum + sizeOf(leaf), 0),
+    slots: slotsFor([...reads, ...effects], reads.length, device.caps),
+  }
 }
 
-async function makeEntry({ device, inputs, keys, result, outputs, effects, targets }: Traced): Promise<Entry> {
+async function makeEntry(traced: Traced, slots: Slots | undefined): Promise<Entry> {
+  const { device, inputs, keys, result, outputs, effects, targets } = traced
   const values = outputs.map(({ node }) => node)
   const large = outputs.flatMap(({ leaf }) => leaf ?? [])
   // An argument that the function assigns to has memory of its own here: that of the caller does not change.
@@ -141,6 +163,7 @@ async function makeEntry({ device, inputs, keys, result, outputs, effects, targe
     reads: outputs.filter(({ leaf }) => !leaf).map(({ node }) => new Tensor(node)),
     effects: effects.map((node) => new Tensor(node)),
     open,
+    ...(slots === undefined ? {} : { slots }),
   })
   const changed = new Set(targets.flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage.at('plain').buffer] : [])))
   const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes

@@ -2,7 +2,7 @@
 // for many runs (plan.ts) or submitted once (evaluate.ts), is up to the caller.
 
 import { IngotError, isIngotError } from '../base/error.ts'
-import type { Command, Device, OpenCommand, Program, Recording } from '../device/device.ts'
+import type { Command, Device, Program, Recording } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import { type Work, boundBuffers } from '../kernel/family.ts'
 import { graphOf, replaceNodes } from './graph.ts'
@@ -18,8 +18,9 @@ import {
   type Numbered,
   type Recipe,
   type OpenStorages,
+  type SlottedWork,
   fillIn,
-  fillOpen,
+  fillLeaves,
   fillRecording,
   isPlain,
   numberNodes,
@@ -69,15 +70,10 @@ export interface LowerOptions {
 }
 
 /** Lowers a graph that is planned for itself: nothing of it is remembered but its kernels. */
-export async function lowerOnce(
-  device: Device,
-  roots: readonly TensorNode[],
-  reads: number,
-  open: OpenStorages,
-): Promise<Lowered<readonly OpenCommand[]>> {
+export async function lowerOnce(device: Device, roots: readonly TensorNode[], reads: number, open: OpenStorages): Promise<SlottedWork> {
   const graph = numbered(device, roots)
   const back = Array.from({ length: reads }, (_, root) => root)
-  return fillOpen(device, await makeRecipe(device, graph, { reads, back, keep: () => false }), graph, open)
+  return fillLeaves(device, await makeRecipe(device, graph, { reads, back, keep: () => false }), graph, open)
 }
 
 /** Lowers a graph that may come again, with other memory: how it is computed is remembered. */

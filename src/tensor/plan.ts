@@ -7,7 +7,8 @@ import type { BufferHandle, Device, Range, Recording } from '../device/device.ts
 import { uploadLeaves } from './evaluate.ts'
 import { lowerOnce } from './lowering.ts'
 import { makeNode } from './make-node.ts'
-import type { OpenStorages } from './recipe.ts'
+import type { OpenStorages, SlottedWork } from './recipe.ts'
+import { Slots } from './slots.ts'
 import type { Storage } from './storage.ts'
 import { Tensor, checkTensors, commonDevice } from './tensor.ts'
 
@@ -19,6 +20,8 @@ export interface PlanSpec {
   readonly effects?: readonly Tensor[]
   /** storages whose memory every run names, by the number of its range; for devices whose recordings may have blanks */
   readonly open?: OpenStorages
+  /** memory of results on the way that plans of this device share, which do not run at the same time (default: its own) */
+  readonly slots?: Slots
 }
 
 /** A leaf's memory with a value in it, as an effect of a plan. What else reads the leaf there sees what was there before. */
@@ -41,16 +44,17 @@ export interface Plan extends Disposable {
 export async function buildPlan(device: Device, spec: PlanSpec): Promise<Plan> {
   checkArgument('buildPlan', 'the device', device, 'a device', (value) => hasMethods(value, ['alloc', 'submit', 'compile']))
   checkArgument('buildPlan', 'the spec', spec, 'an object with reads or effects', isObject)
-  const { reads = [], effects = [], open = new Map() } = spec
+  const { reads = [], effects = [], open = new Map(), slots = new Slots(device) } = spec
   checkTensors('buildPlan', reads)
   checkTensors('buildPlan', effects)
   const roots = [...reads, ...effects].map(({ node }) => node)
   const leaves = uploadLeaves(device, roots)
-  const { work, slots, slotBytes, count } = await lowerOnce(device, roots, reads.length, open)
+  const work = await lowerOnce(device, roots, reads.length, open)
   try {
-    return new RecordedPlan(device, device.record(work), slots, slotBytes, count - reads.length, leaves)
+    slots.join(work.slotBytes)
+    return new RecordedPlan(device, work, slots, work.count - reads.length, leaves)
   } catch (error) {
-    for (const slot of slots) device.free(slot)
+    slots.leave()
     throw error
   }
 }
@@ -59,36 +63,41 @@ class RecordedPlan implements Plan {
   readonly dispatches: number
   readonly arenaBytes: number
   readonly #device: Device
-  readonly #slots: readonly BufferHandle[]
+  readonly #work: SlottedWork
+  readonly #slots: Slots
   /** whose memory the commands read: it stays as long as somebody holds the plan */
   readonly leaves: readonly Storage[]
-  #recording: Recording | undefined
+  /** with the buffers that it was recorded for */
+  #recorded: { readonly recording: Recording; readonly buffers: readonly BufferHandle[] } | undefined
 
-  constructor(
-    device: Device,
-    recording: Recording,
-    slots: readonly BufferHandle[],
-    slotBytes: number,
-    dispatches: number,
-    leaves: readonly Storage[],
-  ) {
+  constructor(device: Device, work: SlottedWork, slots: Slots, dispatches: number, leaves: readonly Storage[]) {
     this.#device = device
-    this.#recording = recording
+    this.#work = work
     this.#slots = slots
     this.leaves = leaves
-    this.arenaBytes = slotBytes
+    this.arenaBytes = work.slotBytes.reduce((sum, bytes) => sum + bytes, 0)
     this.dispatches = dispatches
+    this.#recorded = this.#record()
   }
 
-  run(ranges: readonly Range[] = []): Promise<Uint8Array[]> {
-    if (this.#recording === undefined) return Promise.reject(new IngotError('closed', 'the plan was closed', { op: 'plan' }))
-    return this.#device.submit(this.#recording, ranges)
+  async run(ranges: readonly Range[] = []): Promise<Uint8Array[]> {
+    if (this.#recorded === undefined) throw new IngotError('closed', 'the plan was closed', { op: 'plan' })
+    if (this.#recorded.buffers !== this.#slots.buffers) {
+      this.#recorded.recording[Symbol.dispose]()
+      this.#recorded = this.#record()
+    }
+    return this.#device.submit(this.#recorded.recording, ranges)
+  }
+
+  #record(): { readonly recording: Recording; readonly buffers: readonly BufferHandle[] } {
+    const { buffers } = this.#slots
+    return { recording: this.#device.record(this.#work.withSlots(buffers)), buffers }
   }
 
   [Symbol.dispose](): void {
-    if (this.#recording === undefined) return
-    this.#recording[Symbol.dispose]()
-    this.#recording = undefined
-    for (const slot of this.#slots) this.#device.free(slot)
+    if (this.#recorded === undefined) return
+    this.#recorded.recording[Symbol.dispose]()
+    this.#recorded = undefined
+    this.#slots.leave()
   }
 }

@@ -117,20 +117,34 @@ export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Low
   })
 }
 
-/** The same but for the memory of `open` storages. */
-export function fillOpen(device: Device, recipe: Recipe, { nodes }: Numbered, open: OpenStorages): Lowered<readonly OpenCommand[]> {
-  return withSlots(device, recipe, nodes, (buffers) => {
-    const rangeAt = (blank: Blank): Range | DeviceBlank => {
-      if ('slot' in blank) return slotRange(buffers, blank)
-      const leaf = leafAt(nodes, blank.leaf)
-      const number = open.get(leaf.attrs.storage)
-      return number === undefined ? leaf.attrs.storage.at(blank.layout, device) : { blank: number, bytes: wordBytes(leaf) }
-    }
-    return { work: recipe.commands.map((command) => mapRanges(command, rangeAt)), ranges: [] }
-  })
+/** Commands that lack the memory of their slots only. */
+export interface SlottedWork {
+  readonly slotBytes: readonly number[]
+  /** how many commands there are */
+  readonly count: number
+  /** The commands with these buffers for slots; those of `open` storages stay open. */
+  withSlots(buffers: readonly BufferHandle[]): readonly OpenCommand[]
 }
 
-function slotRange(buffers: readonly BufferHandle[], { slot, bytes }: Extract<Blank, { slot: number }>): Range {
+type SlotBlank = Extract<Blank, { slot: number }>
+
+/** The commands of a recipe with the memory of leaves, but for that of `open` storages. */
+export function fillLeaves(device: Device, { commands, slotBytes }: Recipe, { nodes }: Numbered, open: OpenStorages): SlottedWork {
+  const placeOf = (blank: Blank): Range | DeviceBlank | SlotBlank => {
+    if ('slot' in blank) return blank
+    const leaf = leafAt(nodes, blank.leaf)
+    const number = open.get(leaf.attrs.storage)
+    return number === undefined ? leaf.attrs.storage.at(blank.layout, device) : { blank: number, bytes: wordBytes(leaf) }
+  }
+  const placed = commands.map((command) => mapRanges(command, placeOf))
+  return {
+    slotBytes,
+    count: commands.length,
+    withSlots: (buffers) => placed.map((command) => mapRanges(command, (at) => ('slot' in at ? slotRange(buffers, at) : at))),
+  }
+}
+
+function slotRange(buffers: readonly BufferHandle[], { slot, bytes }: SlotBlank): Range {
   return { buffer: buffers[slot] ?? missing('slot', slot), bytes }
 }
 

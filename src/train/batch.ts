@@ -48,6 +48,13 @@ export function makeBatch(device: Device, sequences: readonly Sequence[]): Batch
   }
 }
 
+/** A batch of this shape with nothing in it, for those who ask what it would cost. */
+export function emptyBatch(device: Device, shape: readonly [rows: number, length: number], hasNoise: boolean): Batch {
+  const zeros = (dtype: 'u32' | 'i32', ...sizes: readonly number[]): Tensor => Tensor.zeros(sizes, { dtype, device })
+  const [tokens, targets, positions] = [zeros('u32', ...shape), zeros('i32', ...shape), zeros('u32', ...shape)]
+  return { tokens, targets, positions, ...(hasNoise ? { noise: zeros('u32', 2) } : {}) }
+}
+
 function bad(what: string, got: unknown, wanted: unknown): IngotError {
   return new IngotError('bad-argument', what, { op: 'makeBatch', got, wanted })
 }

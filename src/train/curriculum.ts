@@ -3,7 +3,7 @@
 
 import type { Dataset } from './data/dataset.ts'
 import { type Split, shuffled, splitData } from './data/order.ts'
-import { type BatchValues, type Row, fillRows, makeBatches, makeRows } from './data/rows.ts'
+import { type BatchValues, type Row, type RowOptions, fillRows, makeBatches, makeRows, rowLength } from './data/rows.ts'
 import type { Origin } from './data/store.ts'
 import type { ResolvedSettings } from './options.ts'
 
@@ -77,19 +77,32 @@ export class Curriculum {
     }
   }
 
+  /** The shapes of batches [rows, length] that an update has at most. */
+  largest(): (readonly [rows: number, length: number])[] {
+    const { batch, accumulate } = this.#settings
+    const { store, kind } = this.#data
+    const rows = this.#rows(this.#split.train).length
+    const longest = this.#split.train.reduce((most, at) => Math.max(most, store.lengthOf(at) - 1), 1)
+    const count = Math.min(accumulate, Math.ceil(rows / batch))
+    const shape = [Math.min(batch, rows) * (kind === 'pairs' ? 2 : 1), rowLength(longest, this.#layout)] as const
+    return Array.from({ length: count }, () => shape)
+  }
+
   /** What is measured: always the same batches. */
   validation(): BatchValues[] {
     return makeBatches(this.#rows(this.#split.validation), this.#settings.batch).flatMap((rows) => this.#fill(rows))
   }
 
   #fill(rows: readonly Row[]): BatchValues[] {
-    const packing = this.#settings.packing && this.#data.kind === 'sequences'
+    const { store, kind } = this.#data
     return makeBatches(rows, this.#settings.batch).map((batch) =>
-      fillRows(this.#data.store, this.#data.kind === 'pairs' ? batch.flatMap((pair) => pair.map((at) => [at])) : batch, {
-        context: this.#settings.context,
-        packing,
-      }),
+      fillRows(store, kind === 'pairs' ? batch.flatMap((pair) => pair.map((at) => [at])) : batch, this.#layout),
     )
+  }
+
+  get #layout(): RowOptions {
+    const { context, packing } = this.#settings
+    return { context, packing: packing && this.#data.kind === 'sequences' }
   }
 
   /** Rows of sequences; of pairs, each is both answers. */

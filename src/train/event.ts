@@ -3,6 +3,7 @@
 import { IngotError } from '../base/error.ts'
 import type { DataSummary } from './data/dataset.ts'
 import type { Origin } from './data/store.ts'
+import type { StepMemory } from './memory.ts'
 import type { ResolvedSettings } from './options.ts'
 
 /** The data was read. */
@@ -25,6 +26,8 @@ export interface StartEvent {
   readonly device: string
   /** bytes on the device so far */
   readonly memory: number
+  /** what the largest update will need */
+  readonly expected: StepMemory
 }
 /** An update was made. */
 export interface StepEvent {
@@ -101,8 +104,9 @@ export interface Estimate {
   /** numbers that learn */
   readonly parameters: number
   readonly device: string
-  /** bytes on the device during an update */
+  /** bytes on the device during the largest update: the total of `expected` */
   readonly memory: number
+  readonly expected: StepMemory
   readonly msPerStep: number
   readonly ms: number
 }

@@ -26,16 +26,26 @@ export function lossOf(model: LanguageModel, { tokens, targets, positions }: Bat
 /** The mean cross entropy of hidden states [n, width] and targets [n], without more than a tile of [n, vocabulary] in memory. */
 export function crossEntropyOf(model: LanguageModel, hidden: Tensor, targets: Tensor): Tensor {
   const [n = 1] = hidden.shape
+  if (n <= tileRows(model.vocabulary)) return model.logits(hidden).crossEntropy(targets, { ignoreIndex: IGNORED })
+  return Tensor.stack(overTiles(model, hidden, targets, 'sum'))
+    .sum()
+    .div(targets.ne(IGNORED).to('f32').sum())
+}
+
+/** The cross entropy of each row: [n], 0 where the target does not count. In tiles, too. */
+export function surprisesOf(model: LanguageModel, hidden: Tensor, targets: Tensor): Tensor {
+  return Tensor.concat(overTiles(model, hidden, targets, 'none'))
+}
+
+/** The cross entropy of one tile of rows after the other. */
+function overTiles(model: LanguageModel, hidden: Tensor, targets: Tensor, reduction: 'sum' | 'none'): Tensor[] {
+  const [n = 1] = hidden.shape
   const rows = tileRows(model.vocabulary)
-  if (n <= rows) return model.logits(hidden).crossEntropy(targets, { ignoreIndex: IGNORED })
-  const sumOf = checkpoint((part: Tensor, wanted: Tensor) =>
-    model.logits(part).crossEntropy(wanted, { ignoreIndex: IGNORED, reduction: 'sum' }),
-  )
-  const sums = Array.from({ length: Math.ceil(n / rows) }, (_, tile) => {
+  const ofTile = checkpoint((part: Tensor, wanted: Tensor) => model.logits(part).crossEntropy(wanted, { ignoreIndex: IGNORED, reduction }))
+  return Array.from({ length: Math.ceil(n / rows) }, (_, tile) => {
     const own: [number, number] = [tile * rows, Math.min(n, (tile + 1) * rows)]
-    return sumOf(hidden.slice(own), targets.slice(own))
+    return ofTile(hidden.slice(own), targets.slice(own))
   })
-  return Tensor.stack(sums).sum().div(targets.ne(IGNORED).to('f32').sum())
 }
 
 /** Rows of a tile: whole tiles of products. */

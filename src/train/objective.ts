@@ -4,8 +4,8 @@
 import { IngotError } from '../base/error.ts'
 import type { LanguageModel } from '../model/model.ts'
 import type { Tensor } from '../tensor/tensor.ts'
-import { type Batch, IGNORED } from './batch.ts'
-import { type LossOptions, lossOf } from './loss.ts'
+import type { Batch } from './batch.ts'
+import { type LossOptions, lossOf, surprisesOf } from './loss.ts'
 import type { BatchLoss } from './step.ts'
 import type { Trainable } from './trainable.ts'
 
@@ -36,8 +36,7 @@ export function pairLoss({ noise, frozen }: Trainable, beta: number): BatchLoss 
 function preference(model: LanguageModel, { tokens, targets, positions }: Batch, { recompute = false }: LossOptions = {}): Tensor {
   const [rows = 1, block = 1] = tokens.shape
   const hidden = model.forward({ tokens: tokens.flatten(), positions: positions.flatten(), cache: { block, recompute } })
-  const surprise = model.logits(hidden).crossEntropy(targets.flatten(), { ignoreIndex: IGNORED, reduction: 'none' })
-  const answers = surprise.reshape(rows, block).sum(1).reshape(rows / 2, 2) // prettier-ignore
+  const answers = surprisesOf(model, hidden, targets.flatten()).reshape(rows, block).sum(1).reshape(rows / 2, 2) // prettier-ignore
   return answers
     .slice(null, [1, 2])
     .sub(answers.slice(null, [0, 1]))

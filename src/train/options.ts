@@ -107,6 +107,10 @@ export interface FinetuneOptions extends TrainSettings, Pick<OpenDeviceOptions, 
   readonly checkpoint?: string | { readonly path: string; readonly every?: number }
   /** goes on from this checkpoint, as if it had never stopped; settings that are not given are those of the checkpoint */
   readonly resume?: string
+  /** layers are computed again for gradients: less memory for more time (default `auto`: where an update would need more than `memory`) */
+  readonly recompute?: boolean | 'auto'
+  /** bytes that a run may take on the device (default: three quarters of the memory of a CPU; of GPUs nobody knows) */
+  readonly memory?: number
   /** a name (default `auto`), or a device that stays yours to close */
   readonly device?: string | Device
   /** aborting it stops after the update under way, writes the checkpoint if there is one, and rejects with its reason */
@@ -220,7 +224,9 @@ export function checkFinetune(options: unknown): void {
   )
   checkOption(op, 'signal', signal, 'an AbortSignal', isSignal)
   checkOption(op, 'onProgress', rest['onProgress'], 'a function', isFunction)
-  const { earlyStop, validateEvery } = options as FinetuneOptions
+  checkOption(op, 'recompute', rest['recompute'], 'true, false or `auto`', (value) => isBoolean(value) || value === 'auto')
+  const { earlyStop, validateEvery, memory } = options as FinetuneOptions
+  if (memory !== undefined) number('memory', memory, { above: 0 })
   if (validateEvery !== undefined) whole('validateEvery', validateEvery)
   if (earlyStop === undefined) return
   checkOption(op, 'earlyStop', earlyStop, 'an object', isObject)

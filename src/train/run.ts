@@ -1,7 +1,7 @@
 // The work of a training run: opens everything, makes one update after the other, measures, writes checkpoints and the result. Tells what
 // happens; knows nothing of who listens.
 
-import { IngotError, isIngotError, messageOf } from '../base/error.ts'
+import { messageOf } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
 import { open } from '../device/open/open.ts'
 import { DEFAULT_CONTEXT } from '../llm/default.ts'
@@ -30,9 +30,10 @@ import { bringBatch } from './data/rows.ts'
 import { type Estimate, type FinetuneResult, LossError, type TrainEvent } from './event.ts'
 import { type FinetuneOptions, type ResolvedSettings, type TrainSettings, alphaOf, resolveSettings, scheduleFor } from './options.ts'
 import { type ResultTarget, openTarget } from './output.ts'
-import type { Batch } from './batch.ts'
+import { type Batch, emptyBatch } from './batch.ts'
+import { type StepMemory, checkFits, withMemory } from './memory.ts'
 import { pairLoss, sequenceLoss } from './objective.ts'
-import { type Trainer, createTrainer } from './step.ts'
+import { type StepResult, type Trainer, capacityOf, createTrainer } from './step.ts'
 import { type Trainable, loadTrainable } from './trainable.ts'
 
 export interface RunControl {
@@ -116,7 +117,13 @@ export async function openRun(options: FinetuneOptions, signal: AbortSignal, emi
     closing.push(() => trainable.free())
     const optimizer = makeOptimizer(settings, trainable)
     const loss = data.kind === 'pairs' ? pairLoss(trainable, settings.beta) : sequenceLoss(trainable)
-    const trainer = createTrainer(trainable, { optimizer, loss, ...(settings.clipNorm === 0 ? {} : { clipNorm: settings.clipNorm }) })
+    const trainer = createTrainer(trainable, {
+      optimizer,
+      loss,
+      ...(settings.clipNorm === 0 ? {} : { clipNorm: settings.clipNorm }),
+      ...(options.recompute === undefined ? {} : { recompute: options.recompute }),
+      ...(options.memory === undefined ? {} : { memory: options.memory }),
+    })
     closing.push(() => trainer[Symbol.dispose]())
     const parts = {
       options,
@@ -200,6 +207,7 @@ export class Run {
       parameters: countOf(trainable),
       device: device.name,
       memory: device.stats.bytesLive,
+      expected: await this.#expected(),
     })
     let reason: FinetuneResult['reason'] = 'finished'
     while (this.#progress.step < total) {
@@ -226,12 +234,13 @@ export class Run {
 
   /** What the run will take, by making the first update twice at a rate of 0: nothing is learnt. */
   async estimate(): Promise<Estimate> {
-    const { curriculum, device, trainer, trainable, data, settings } = this.parts
+    const { curriculum, device, trainable, data, settings } = this.parts
     const lesson = curriculum.lesson(0)
+    const expected = await this.#expected()
     let ms = 0
     for (const _ of [1, 2]) {
       const begun = performance.now()
-      await trainer.step(this.#bring(lesson, 0), 0)
+      await this.#step(lesson, 0, 0)
       ms = performance.now() - begun // of the second: the first waits for compilers
     }
     const { total, epochs } = curriculum
@@ -244,7 +253,8 @@ export class Run {
       tokens: Math.round(data.summary.tokens * epochs * (1 - curriculum.sizes.validation / data.store.size)),
       parameters: countOf(trainable),
       device: device.name,
-      memory: device.stats.bytesLive,
+      memory: expected.total,
+      expected,
       msPerStep: ms,
       ms: ms * total,
     }
@@ -255,14 +265,11 @@ export class Run {
   }
 
   async #update(lesson: Lesson, total: number): Promise<void> {
-    const { settings, device, trainer, emit } = this.parts
+    const { settings, device, emit } = this.parts
     const { step, mean, tokens } = this.#progress
     const rate = rateAt(scheduleFor(settings.schedule, total), settings.rate, step)
     const begun = performance.now()
-    const batches = this.#bring(lesson, step)
-    const { loss, norm } = await trainer.step(batches, rate).catch((error: unknown) => {
-      throw withHint(error, device)
-    })
+    const { loss, norm } = await this.#step(lesson, step, rate)
     const ms = performance.now() - begun
     for (const [what, value] of [
       ['the loss', loss],
@@ -288,9 +295,27 @@ export class Run {
     })
   }
 
+  async #step(lesson: Lesson, step: number, rate: number): Promise<StepResult> {
+    const { trainer, settings } = this.parts
+    const batches = this.#bring(lesson, step)
+    try {
+      return await trainer.step(batches, rate)
+    } catch (error) {
+      throw await withMemory(error, settings, () => trainer.memory(batches))
+    }
+  }
+
+  /** What the largest update will need. */
+  async #expected(): Promise<StepMemory> {
+    const { trainer, curriculum, device, settings, options } = this.parts
+    const expected = await trainer.memory(curriculum.largest().map((shape) => emptyBatch(device, shape, hasDropout(settings))))
+    checkFits(expected, options.memory ?? capacityOf(device.caps), settings)
+    return expected
+  }
+
   #bring({ batches }: Lesson, step: number): Batch[] {
     const { device, settings } = this.parts
-    const hasNoise = settings.lora !== null && settings.lora.dropout > 0
+    const hasNoise = hasDropout(settings)
     const noise = (i: number): Uint32Array => Uint32Array.of(Math.imul(settings.seed, NOISE), step * settings.accumulate + i)
     return batches.map((values, i) => bringBatch(device, values, hasNoise ? noise(i) : undefined))
   }
@@ -380,16 +405,8 @@ export class Run {
   }
 }
 
-/** What does not fit says what would need less. */
-function withHint(error: unknown, { stats }: Device): unknown {
-  const isFull = isIngotError(error, 'out-of-memory') || isIngotError(error, 'too-large')
-  if (!isFull) return error
-  return new IngotError('out-of-memory', `an update does not fit the memory: ${error.what}`, {
-    op: 'finetune',
-    got: `${stats.bytesLive} bytes in use already`,
-    hint: 'a smaller batch (with more accumulate), a shorter context, a lower rank or fewer targets need less',
-    cause: error,
-  })
+function hasDropout({ lora }: ResolvedSettings): boolean {
+  return lora !== null && lora.dropout > 0
 }
 
 function countOf({ parameters }: Trainable): number {

@@ -4,13 +4,15 @@
 
 import type { Caps } from '../base/caps.ts'
 import { IngotError } from '../base/error.ts'
-import { type Named, type Optimizer, clipByNorm, globalNorm } from '../nn/optim.ts'
+import { type Named, type Optimizer, clipFactor, globalNorm } from '../nn/optim.ts'
 import { type Compiled, compile } from '../tensor/compile.ts'
 import { gradients } from '../tensor/grad.ts'
 import { bytesOf } from '../tensor/node.ts'
+import { Slots, joinSlots } from '../tensor/slots.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { Batch } from './batch.ts'
 import { lossOf } from './loss.ts'
+import type { StepMemory } from './memory.ts'
 import type { Trainable } from './trainable.ts'
 
 /** What a batch costs: a number, of which gradients are taken. */
@@ -26,22 +28,6 @@ export interface StepOptions {
   readonly recompute?: boolean | 'auto'
   /** bytes that everything together may take (default: three quarters of what a CPU has; of GPUs nobody knows) */
   readonly memory?: number
-}
-
-/** What a step needs, in bytes. */
-export interface StepMemory {
-  /** of the model, as loaded */
-  readonly weights: number
-  /** what learns, where it is not part of that */
-  readonly parameters: number
-  /** what the optimiser remembers */
-  readonly state: number
-  /** batches, and everything that is computed on the way */
-  readonly step: number
-  /** all of them */
-  readonly total: number
-  /** whether layers are computed again */
-  readonly recompute: boolean
 }
 
 /** What a step gives, as it was before its update. */
@@ -69,28 +55,34 @@ const SHARE = 0.75
 
 export function createTrainer(trainable: Trainable, options: StepOptions): Trainer {
   const { device, parameters, weightBytes } = trainable
-  const { optimizer, recompute = 'auto', memory: most = memoryOf(device.caps) } = options
+  const { optimizer, recompute = 'auto', memory: most = SHARE * capacityOf(device.caps) } = options
   // They have memory once a step has several batches.
   const sums = mapNamed(parameters, ({ shape }) => Tensor.zeros(shape, { device }))
-  const all = { kept: makePlans(trainable, options, sums, false), again: makePlans(trainable, options, sums, true) }
+  // One plan runs after the other, whatever shapes its batches have: together they need what the largest does.
+  const slots = new Slots(device)
+  const plansWith = (again: boolean): Plans => makePlans(trainable, options, { sums, slots, recompute: again })
+  const all = { kept: plansWith(false), again: plansWith(true) }
   const number = (value: number): Tensor => Tensor.from(value, { device })
 
   const memoryWith = async (batches: readonly Batch[], recomputes: boolean): Promise<StepMemory> => {
     const plans = recomputes ? all.again : all.kept
     const [isMany, last] = [batches.length > 1, batches.at(-1)]
-    // Each form of a batch has a plan, which keeps its memory.
+    // Each form of a batch has a plan.
     const before = new Map(batches.slice(0, -1).map((batch) => [batch.tokens.shape.join(), batch]))
-    const adding = [...before.values()].map((batch) => plans.add.bytesFor(batch, number(1), number(0)))
-    const ending = last && (isMany ? plans.last.bytesFor(last, number(1), number(0)) : plans.whole.bytesFor(last, number(0)))
+    const adding = [...before.values()].map((batch) => plans.add.memoryFor(batch, number(1), number(0)))
+    const ending = last && (isMany ? plans.last.memoryFor(last, number(1), number(0)) : plans.whole.memoryFor(last, number(0)))
     const learning = bytesOfAll(parameters)
     const held = { weights: weightBytes, parameters: (isMany ? 2 : 1) * learning, state: bytesOfAll(optimizer.state) }
-    const step = (await Promise.all([...adding, ending ?? 0])).reduce((sum, bytes) => sum + bytes, 0)
-    return { ...held, step, total: held.weights + held.parameters + held.state + step, recompute: recomputes }
+    const calls = await Promise.all([...adding, ...(ending === undefined ? [] : [ending])])
+    const shared = joinSlots(calls.map((call) => call.slots))
+    const step = [...calls.map(({ own }) => own), ...shared].reduce((sum, bytes) => sum + bytes, 0)
+    const total = held.weights + held.parameters + held.state + step
+    return { ...held, step, total, recompute: recomputes, ...(most < Infinity ? { limit: most } : {}) }
   }
   const decide = async (batches: readonly Batch[]): Promise<StepMemory> => {
     if (recompute !== 'auto') return memoryWith(batches, recompute)
     const kept = await memoryWith(batches, false)
-    return kept.total <= most ? kept : memoryWith(batches, true)
+    return kept.total <= most ? kept : { ...(await memoryWith(batches, true)), kept: kept.total }
   }
   /** What was decided for batches of these shapes. */
   const known = new Map<string, Promise<StepMemory>>()
@@ -142,8 +134,16 @@ interface Plans {
   readonly look: Compiled<[batch: Batch], Tensor>
 }
 
-function makePlans({ model, parameters }: Trainable, options: StepOptions, sums: Named, recompute: boolean): Plans {
+interface PlanParts {
+  /** gradients that are added up */
+  readonly sums: Named
+  readonly slots: Slots
+  readonly recompute: boolean
+}
+
+function makePlans({ model, parameters }: Trainable, options: StepOptions, { sums, slots, recompute }: PlanParts): Plans {
   const { optimizer, clipNorm, loss: lossBy = lossOf } = options
+  const make = <A extends readonly unknown[], R>(f: (...args: A) => R): Compiled<A, R> => compile(f, { slots })
   const find = (batch: Batch): { loss: Tensor; by: Named } => {
     const loss = lossBy(model, batch, { recompute })
     const found = gradients(loss, Object.values(parameters))
@@ -151,25 +151,25 @@ function makePlans({ model, parameters }: Trainable, options: StepOptions, sums:
   }
   const update = (loss: Tensor, by: Named, rate: Tensor): Result => {
     const norm = globalNorm(by)
-    optimizer.update(clipNorm === undefined ? by : clipByNorm(by, clipNorm, norm), rate)
+    optimizer.update(by, rate, clipNorm === undefined ? undefined : clipFactor(norm, clipNorm))
     return { loss, norm }
   }
   return {
-    whole: compile((batch: Batch, rate: Tensor) => {
+    whole: make((batch: Batch, rate: Tensor) => {
       const { loss, by } = find(batch)
       return update(loss, by, rate)
     }),
-    add: compile((batch: Batch, share: Tensor, keep: Tensor) => {
+    add: make((batch: Batch, share: Tensor, keep: Tensor) => {
       const { loss, by } = find(batch)
       for (const [name, sum] of Object.entries(sums)) sum.assign(sum.mul(keep).add((by[name] ?? missing(name)).mul(share)))
       return loss
     }),
-    last: compile((batch: Batch, share: Tensor, rate: Tensor) => {
+    last: make((batch: Batch, share: Tensor, rate: Tensor) => {
       const { loss, by } = find(batch)
       const sum = mapNamed(by, (gradient, name) => (sums[name] ?? missing(name)).add(gradient.mul(share)))
       return update(loss, sum, rate)
     }),
-    look: compile((batch: Batch) => lossBy(model, batch)),
+    look: make((batch: Batch) => lossBy(model, batch)),
   }
 }
 
@@ -181,9 +181,9 @@ function missing(name: string): never {
   throw new IngotError('bad-argument', `there is no gradient for ${name}`, { op: 'step', got: name })
 }
 
-/** The largest buffer of a CPU is all of its memory. */
-function memoryOf({ lanes, bufferBytes }: Caps): number {
-  return lanes === 1 ? SHARE * bufferBytes : Infinity
+/** What a device has at most: the largest buffer of a CPU is all of its memory; of GPUs nobody knows. */
+export function capacityOf({ lanes, bufferBytes }: Caps): number {
+  return lanes === 1 ? bufferBytes : Infinity
 }
 
 function bytesOfAll(tensors: Readonly<Record<string, Tensor>>): number {

@@ -31,6 +31,7 @@ describe('in a pipe', () => {
       /^data: 4 records, \d+ tokens, \d+ of them learnt\ndata: left out: no JSON: .* \(1 record at .*data\.jsonl:5\)\n/,
     )
     expect(stdout).toMatch(/training LoRA of rank 2 on cpu: \d+ parameters, [\d.]+ [kM]B; 3 sequences, 1 for validation; 3 steps \(/)
+    expect(stdout).toMatch(/\nmemory: [\d.]+ [kM]B expected at most \(weights [\d.]+ [kM]B, what learns .*\)\nstep 1\/3/)
     expect(stdout).toMatch(/step 1\/3 {2}epoch [\d.]+ {2}loss [\d.]+ {2}rate [\d.e-]+ {2}\d+ tok\/s {2}\d+ s left {2}[\d.]+ [kM]B\n/)
     expect(stdout).toMatch(/3 steps in \d+ s, loss [\d.]+, validation [\d.]+ \(best [\d.]+\); wrote .*a\.gguf\n$/)
     const kinds = readFileSync(log, 'utf8').trim().split('\n').map((line) => (JSON.parse(line) as { kind: string }).kind) // prettier-ignore
@@ -60,7 +61,7 @@ describe('in a pipe', () => {
     const { code, stdout, stderr } = await ingot('train', files.model, data, ...SHORT, '--dry-run')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(
-      /run: 4 sequences; 3 steps in [\d.]+ epochs; \d+ tokens\nsize: \d+ parameters learn; [\d.]+ [kM]B on cpu\ntime: \d+ s, \d+ ms for a step/,
+      /run: 4 sequences; 3 steps in [\d.]+ epochs; \d+ tokens\nsize: \d+ parameters learn on cpu\nmemory: [\d.]+ [kM]B expected at most \(weights .*\)\ntime: \d+ s, \d+ ms for a step/,
     )
     expect(readdirSync(files.folder)).toEqual(before)
     const json = await ingot('train', files.model, data, ...SHORT, '--dry-run', '--json')

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { openReference } from '../../src/device/reference/reference.ts'
-import { type Named, type Optimizer, adam, adamw, clipByNorm, globalNorm, lion, sgd } from '../../src/nn/optim.ts'
+import { type Named, type Optimizer, adam, adamw, clipByNorm, clipFactor, globalNorm, lion, sgd } from '../../src/nn/optim.ts'
 import { type Schedule, rateAt } from '../../src/nn/schedule.ts'
 import { compile } from '../../src/tensor/compile.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
@@ -102,6 +102,35 @@ test('clipping is by one norm over all gradients', async () => {
   expect((await a?.data())?.[0]).toBeCloseTo(0.6, 6)
   expect(await b?.sum().item()).toBeCloseTo(0.8, 6)
   expect(await clipByNorm(gradients, 6)['b']?.toArray()).toEqual([[4]])
+})
+
+/** Dispatches of a compiled update of so many parameters, clipped. */
+async function countDispatches(make: (parameters: Named) => Optimizer, parameters: number): Promise<number> {
+  await using device = openReference()
+  const named = (value: number): Named =>
+    Object.fromEntries(Array.from({ length: parameters }, (_, i) => [`p${i}`, Tensor.full([4, 3], value, { device }).add(i)]))
+  const [before, slopes] = [named(1), named(2)]
+  for (const tensor of [...Object.values(before), ...Object.values(slopes)]) await tensor.realize()
+  const optimizer = make(before)
+  using step = compile((gradients: Named, rate: Tensor) => {
+    optimizer.update(gradients, rate, clipFactor(globalNorm(gradients), 1))
+  })
+  await step(slopes, Tensor.from(0.1, { device }))
+  const { dispatches } = device.stats
+  await step(slopes, Tensor.from(0.1, { device }))
+  return device.stats.dispatches - dispatches
+}
+
+// One for its part of the norm, one for each tensor of its state, one for itself.
+const KERNELS: readonly [name: string, make: (parameters: Named) => Optimizer, each: number][] = [
+  ['sgd', (p) => sgd(p, { weightDecay: 0.1 }), 2],
+  ['sgd with momentum', (p) => sgd(p, { momentum: 0.9, dampening: 0.1, nesterov: true, weightDecay: 0.1 }), 3],
+  ['adam', (p) => adam(p, { weightDecay: 0.1 }), 4],
+  ['adamw', (p) => adamw(p, { weightDecay: 0.1 }), 4],
+  ['lion', (p) => lion(p, { weightDecay: 0.1 }), 3],
+]
+test.for(KERNELS)('%s: a parameter more is a kernel for each tensor that changes, and one for the norm', async ([, make, each]) => {
+  expect((await countDispatches(make, 5)) - (await countDispatches(make, 4))).toBe(each)
 })
 
 const RATES: readonly [schedule: Schedule, rates: readonly number[]][] = [

@@ -8,6 +8,7 @@ import { compile } from '../../src/tensor/compile.ts'
 import { expand, replacedOperations } from '../../src/tensor/lowering.ts'
 import { type Plan, assignment, buildPlan } from '../../src/tensor/plan.ts'
 import { rewriteGraph } from '../../src/tensor/rewrite/index.ts'
+import { Slots } from '../../src/tensor/slots.ts'
 import { Storage } from '../../src/tensor/storage.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { filled } from './leaf.ts'
@@ -129,4 +130,29 @@ test('what is assigned to itself is there already', async () => {
   })
   expect(await (await step()).item()).toBe(6)
   expect(await x.toArray()).toEqual([1, 2, 3])
+})
+
+test('plans that share slots have the memory of the largest, and give it back when all are gone', async () => {
+  await using device = openReference()
+  const slots = new Slots(device)
+  const build = (size: number): Promise<Plan> => {
+    const x = Tensor.iota([size], 0, { device }).to('f32')
+    const sums = x.cumsum()
+    return buildPlan(device, { reads: [sums.mul(sums.add(1)).cumsum().sum()], slots })
+  }
+  const valueOf = async (plan: Plan): Promise<number | undefined> => new Float32Array((await plan.run())[0]!.slice().buffer)[0]
+  const small = await build(3)
+  expect(await valueOf(small)).toBe(16) // 0 * 1, 1 * 2, 3 * 4, added up: 0, 2, 14
+  const before = slots.bytes
+  const large = await build(100)
+  expect(slots.bytes).toBeGreaterThan(10 * before)
+  expect(slots.bytes).toBe(large.arenaBytes)
+  expect(await valueOf(small)).toBe(16) // its buffers were replaced
+  expect(await valueOf(large)).toBe(await valueOf(large))
+  large[Symbol.dispose]()
+  expect(await valueOf(small)).toBe(16)
+  const { bytesLive } = { ...device.stats }
+  small[Symbol.dispose]()
+  expect([slots.bytes, bytesLive - device.stats.bytesLive]).toEqual([0, large.arenaBytes])
+  await expect(small.run()).rejects.toThrow('the plan was closed')
 })

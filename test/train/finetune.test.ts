@@ -6,8 +6,9 @@ import { IngotError } from '../../src/base/error.ts'
 import type { Device } from '../../src/device/device.ts'
 import { layersOf, rankOf } from '../../src/llm/adapter/adapter.ts'
 import { readAdapterGguf } from '../../src/llm/adapter/gguf.ts'
-import { LossError, type StepEvent, type TrainEvent } from '../../src/train/event.ts'
-import { finetune } from '../../src/train/finetune.ts'
+import { LossError, type StartEvent, type StepEvent, type TrainEvent } from '../../src/train/event.ts'
+import { estimateFinetune, finetune } from '../../src/train/finetune.ts'
+import { describeMemory } from '../../src/train/memory.ts'
 import type { FinetuneOptions } from '../../src/train/options.ts'
 import { openGguf, readTensor } from '../../src/weights/gguf/gguf.ts'
 import { tinyBytes } from '../llm/tiny-model.ts'
@@ -82,6 +83,22 @@ describe('a run', () => {
     const [packed, padded] = [true, false].map((packing) => follow(options({ packing, batch: 8, steps: 3 })))
     const losses = stepsOf(await packed!).map(({ loss }) => loss)
     stepsOf(await padded!).forEach(({ loss }, i) => expect(loss).toBeCloseTo(losses[i]!, 4))
+  })
+
+  test('states what it will need, which is what it then has; computes layers again where that would be too much', async () => {
+    const before = tiny.device.stats.bytesLive
+    const events = await follow(options({ packing: false, validation: 1, lora: { rank: 2 } }))
+    const { expected } = events.find((event) => event.kind === 'start')!
+    const most = Math.max(...stepsOf(events).map(({ memory }) => memory)) - before
+    expect(expected.recompute).toBe(false)
+    expect(most).toBeLessThan(1.03 * expected.total)
+    expect(most).toBeGreaterThan(0.9 * expected.total)
+    const { expected: less } = (await follow(options({ memory: expected.total - 1, packing: false, lora: { rank: 2 } }))).find(({ kind }) => kind === 'start') as StartEvent // prettier-ignore
+    expect(less).toMatchObject({ recompute: true, kept: expected.total, limit: expected.total - 1 })
+    expect(describeMemory(less)).toMatch(/layers are computed again, since with all of them kept it would be [\d.]+ MB, and [\d.]+ MB is/)
+    const estimate = await estimateFinetune(options({ packing: false, lora: { rank: 2 }, recompute: true }))
+    expect(estimate).toMatchObject({ memory: less.total, expected: { recompute: true, total: less.total } })
+    expect(describeMemory(estimate.expected)).toMatch(/step [\d.]+ MB\); layers are computed again$/)
   })
 
   test('accumulates batches into one update', async () => {
@@ -188,6 +205,8 @@ describe('bad input', () => {
     [{ schedule: 'up' }, 'no such schedule'],
     [{ data: 5 }, 'data is of the wrong kind'],
     [{ earlyStop: { patience: 0 } }, 'no such patience'],
+    [{ recompute: 1 }, 'recompute is'],
+    [{ memory: 0 }, 'no such memory'],
   ] as const)('%j', ([given, message]) => {
     expect(() => finetune({ ...options(), ...given } as never)).toThrow(message)
   })
@@ -223,7 +242,18 @@ describe('bad input', () => {
     const done = (async () => {
       for await (const event of run) if (event.kind === 'start') isFull = true
     })()
-    await expect(done).rejects.toThrow(/no room for 123 bytes.*a smaller batch/)
+    await expect(done).rejects.toThrow(/no room for 123 bytes, got [\d.]+ MB needed \(weights [\d.]+ MB, .*step [\d.]+ MB\)/)
+    await expect(done).rejects.toThrow(
+      'less is needed with batch 1 with accumulate 2, a context below 16, recompute, a rank below 2, fewer targets',
+    )
+  })
+
+  test('what cannot fit is refused before the first step', async () => {
+    const run = finetune(options({ memory: 1e5 }))
+    await expect(run).rejects.toThrow(
+      /an update will not fit the memory, got [\d.]+ MB needed \(.*\), wanted at most 0.1 MB; less is needed with batch 1/,
+    )
+    await expect(estimateFinetune(options({ memory: 1e5 }))).rejects.toThrow('an update will not fit the memory')
   })
 
   test('a signal stops the run and rejects with its reason, after the checkpoint', async () => {

@@ -11,6 +11,7 @@ import { beginModel } from '../../train/begin.ts'
 import { NEW_SHAPES, type NewShape, readShape } from '../../train/create.ts'
 import type { Estimate, FinetuneResult, TrainEvent } from '../../train/event.ts'
 import { Finetune, estimateFinetune, finetune } from '../../train/finetune.ts'
+import { describeMemory } from '../../train/memory.ts'
 import { type FinetuneOptions, OPTIMIZERS, type ScheduleSettings } from '../../train/options.ts'
 import { Failure } from '../failure.ts'
 import { interruptible } from '../interruption.ts'
@@ -63,6 +64,8 @@ interface TrainFlags {
   readonly plot?: string
   readonly dryRun?: true
   readonly json?: true
+  readonly recompute?: boolean
+  readonly memory?: number
   readonly device?: string
   readonly threads?: number
 }
@@ -113,6 +116,9 @@ export function define(command: Command): void {
     .option('--plot <file>', 'draw the losses as SVG, at the end')
     .option('--dry-run', 'only say what the run would take: tokens, steps, memory, time')
     .option('--json', 'print the summary as one JSON object, and nothing else')
+    .option('--recompute', 'compute layers again for gradients: less memory for more time (default: where memory asks for it)')
+    .option('--no-recompute', 'keep them, whatever that takes')
+    .option('--memory <MB>', 'what the run may take on the device (default: three quarters of the memory of a CPU)', decimal({ above: 0 }))
     .addOption(new Option('-d, --device <name>', 'device to compute on (default: auto)').argParser(deviceName))
     .option('--threads <n>', 'threads of the cpu device (default: all that the machine has)', whole({ least: 1, most: 1024 }))
     .action(train)
@@ -227,6 +233,8 @@ function optionsOf(model: string, data: readonly string[], flags: TrainFlags, ba
       strict: flags.strict,
       device: flags.device,
       threads: flags.threads,
+      recompute: flags.recompute,
+      memory: flags.memory === undefined ? undefined : flags.memory * 1e6,
       resume,
     }),
     ...(flags.packing === false ? { packing: false } : {}),
@@ -264,12 +272,13 @@ class StageBar implements Disposable {
 }
 
 function describeEstimate(estimate: Estimate): string {
-  const { data, steps, epochs, sequences, tokens, parameters, device, memory, msPerStep, ms } = estimate
+  const { data, steps, epochs, sequences, tokens, parameters, device, expected, msPerStep, ms } = estimate
   const kept = sequences.validation === 0 ? '' : `, ${sequences.validation} for validation`
   const lines = [
     ...describeData({ kind: 'data', ...data }),
     `run: ${sequences.train} sequences${kept}; ${steps} steps in ${Math.round(100 * epochs) / 100} epochs; ${tokens} tokens`,
-    `size: ${count(parameters, 'parameter')} learn; ${showBytes(memory)} on ${device}`,
+    `size: ${count(parameters, 'parameter')} learn on ${device}`,
+    `memory: ${describeMemory(expected, showBytes)}`,
     `time: ${showSeconds(ms / 1000)}, ${Math.round(msPerStep)} ms for a step (measured)`,
   ]
   return `${lines.join('\n')}\n`

@@ -2,6 +2,7 @@
 // then. Keeps the curves. Knows events, not options.
 
 import type { StepEvent, TrainEvent, ValidationEvent } from '../../train/event.ts'
+import { describeMemory } from '../../train/memory.ts'
 import { describeDropped } from '../../train/data/dataset.ts'
 import { printable } from '../../base/printable.ts'
 import { type Stream, showBytes, styleFor } from '../output/style.ts'
@@ -53,6 +54,7 @@ export function createDisplay(stream: Stream = process.stdout): TrainDisplay {
           break
         case 'start':
           write(describeStart(event))
+          write(`memory: ${describeMemory(event.expected, showBytes)}`)
           break
         case 'step':
           step(event)

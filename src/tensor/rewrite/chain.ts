@@ -32,8 +32,8 @@ function fused(node: NodeOf<'map'>, only: Only): TensorNode | undefined {
     // A smaller shape would be computed again for every repetition.
     if (inner?.op !== 'map' || !sameShape(inner.shape, node.shape)) return position(operand)
     const inside = countOperations(inner.attrs.expr)
-    const isTooLarge = operands.length + inner.src.length + (src.length - i - 1) > MOST_OPERANDS || operations + inside > MOST_OPERATIONS
-    if (isTooLarge) return position(operand)
+    const together = new Set([...operands, ...inner.src, ...src.slice(i + 1)])
+    if (together.size > MOST_OPERANDS || operations + inside > MOST_OPERATIONS) return position(operand)
     operations += inside
     return asStored(withInputs(inner.attrs.expr, inner.src.map(position)), inner.attrs.type)
   })

@@ -56,10 +56,15 @@ export interface BatchValues {
   readonly learnt: number
 }
 
+/** How long a row of a batch is whose longest has so many tokens to predict. */
+export function rowLength(longest: number, { context, packing }: RowOptions): number {
+  return packing ? context : Math.min(context, roundUp(longest))
+}
+
 /** The values of rows. What is not filled does not count, and sees only itself. */
 export function fillRows(store: TokenStore, rows: readonly Row[], { context, packing }: RowOptions): BatchValues {
   const longest = Math.max(1, ...rows.map((row) => row.reduce((sum, at) => sum + store.lengthOf(at) - 1, 0)))
-  const length = packing ? context : Math.min(context, roundUp(longest))
+  const length = rowLength(longest, { context, packing })
   const size = rows.length * length
   const [tokens, targets, positions] = [new Uint32Array(size), new Int32Array(size).fill(IGNORED), new Uint32Array(size)]
   let learnt = 0
