@@ -148,7 +148,7 @@ function chooseLayouts(model: LanguageModel, weights: readonly Weight[], packs: 
     operandsOf(node).forEach((operand, i) => {
       if (operand.op !== 'leaf') return
       const { storage } = operand.attrs
-      const isFactor = node.op === 'linear' && i === 1
+      const isFactor = (node.op === 'linear' || node.op === 'lora') && i === 1
       layouts.set(storage, (layouts.get(storage) ?? new Set<Layout>()).add(isFactor && packable.has(storage) ? 'packed' : 'plain'))
     })
   }

@@ -11,7 +11,7 @@ import type { Rewrite, Rule } from './rewrite.ts'
 export const packedWeights: Rewrite = {
   name: 'packed weights',
   about: 'products with packed weights take int8 activations',
-  concerns: ({ op }) => op === 'linear',
+  concerns: ({ op }) => op === 'linear' || op === 'joinedLinear',
   begin: () => {
     const quantized = new Map<TensorNode, Map<Scaled, TensorNode>>()
     const quantize = (x: TensorNode, scaled: Scaled): TensorNode => {
@@ -22,15 +22,33 @@ export const packedWeights: Rewrite = {
       return made
     }
     const rule: Rule = (node) => {
-      if (node.op !== 'linear') return undefined
-      const [x, weight, ...bias] = node.src
-      const packed = packedLeaf(weight)
-      if (packed === undefined) return undefined
-      const added = bias.length > 0 ? 'bias' : 'nothing'
-      return inPlaceOf(node, makeNode('packedLinear', [quantize(x, packed.scaled), packed.leaf, ...bias], { shape: x.shape, added }))
+      const parts = partsOf(node)
+      const packed = parts && packedLeaf(parts.weight)
+      if (parts === undefined || packed === undefined) return undefined
+      const { x, bias, joined } = parts
+      const attrs = { shape: x.shape, added: bias.length > 0 ? 'bias' : 'nothing', joined: joined.length > 0 } as const
+      return inPlaceOf(node, makeNode('packedLinear', [quantize(x, packed.scaled), packed.leaf, ...bias, ...joined], attrs))
     }
     return { rule }
   },
+}
+
+interface Parts {
+  readonly x: TensorNode
+  readonly weight: TensorNode
+  readonly bias: readonly TensorNode[]
+  readonly joined: readonly TensorNode[]
+}
+
+/** What a product with a weight is made of; undefined: it is none. */
+function partsOf(node: TensorNode): Parts | undefined {
+  if (node.op === 'linear') {
+    const [x, weight, ...bias] = node.src
+    return { x, weight, bias, joined: [] }
+  }
+  if (node.op !== 'joinedLinear' || node.attrs.transposed) return undefined
+  const [x, weight, u, v, ...bias] = node.src
+  return { x, weight, bias, joined: [u, v] }
 }
 
 /** The weight as it lies packed, if it does. */
