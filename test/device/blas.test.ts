@@ -18,6 +18,7 @@ import type { Device } from '../../src/device/device.ts'
 import { runFamily } from '../../src/device/open/run-family.ts'
 import { openVerdicts } from '../../src/device/open/verdict.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
+import { type Launch, boundBuffers } from '../../src/kernel/family.ts'
 import { linear } from '../../src/kernel/linear/linear.ts'
 import { matmul } from '../../src/kernel/matmul/matmul.ts'
 import type { BatchAxis } from '../../src/kernel/matmul/params.ts'
@@ -71,6 +72,11 @@ async function check(device: Device, shape: Shape): Promise<string | undefined> 
   const inputs = { x: valuesOf(n * k, 1), w: valuesOf(m * k, 2), ...(bias ? { bias: valuesOf(m, 3) } : {}), ...joined }
   const { y } = await runFamily(device, linear, paramsOf(shape), inputs, { sentinels: true })
   return findDifference(y, linear.define(inputs, paramsOf(shape)).y!, linear.tolerance(paramsOf(shape)))
+}
+
+/** What a dispatch binds, given the buffers of the product. */
+function buffersBy<T>(launch: Launch, given: Readonly<Record<string, T>>): T[] {
+  return boundBuffers(launch).map((name) => given[name]!)
 }
 
 /** Timings in memory. */
@@ -202,7 +208,7 @@ describe.each(libraries)('products by %s', (_, library) => {
     const multiply = {
       kind: 'dispatch',
       program: await device.compile(launch!.kernel),
-      buffers: [{ buffer: x }, { buffer: w }, { buffer: y }],
+      buffers: buffersBy(launch!, { x: { buffer: x }, w: { buffer: w }, y: { buffer: y } }),
       uniforms: packUniforms(launch!.kernel, launch!.uniforms),
       grid: launch!.grid,
     } as const
@@ -231,11 +237,7 @@ describe.each(libraries)('products by %s', (_, library) => {
       {
         kind: 'dispatch',
         program: await device.compile(launch!.kernel),
-        buffers: [
-          { blank: 0, bytes: 8 },
-          { blank: 1, bytes: 16 },
-          { blank: 2, bytes: 8 },
-        ],
+        buffers: buffersBy(launch!, { x: { blank: 0, bytes: 8 }, w: { blank: 1, bytes: 16 }, y: { blank: 2, bytes: 8 } }),
         uniforms: packUniforms(launch!.kernel, launch!.uniforms),
         grid: launch!.grid,
       },

@@ -3,7 +3,7 @@
 import type { Handles, Scope, UniformSpec } from '../../ir/author.ts'
 import type { Value } from '../../ir/value.ts'
 import { formatOf } from '../../quant/index.ts'
-import { joinedOf, joinedSources } from '../matmul/joined.ts'
+import { joinedOf, joinedRows } from '../matmul/joined.ts'
 import type { MoreSteps, PutFour } from '../matmul/registers.ts'
 import { type Source, type Team, eachFour, readFour } from '../matmul/stage.ts'
 import type { LinearParams, linearParams } from './params.ts'
@@ -37,11 +37,11 @@ export function weightsOf({ format, ragged, aligned }: MatmulTraits, { w, k, m }
   return { element: formatOf(format).element, memory: w, rows: m, inner: k, turned: false, aligned, ragged }
 }
 
-/** The steps along a rank: rows of u and columns of v, from these on; `unit` is how far l goes from one four to the next. */
+/** The steps along a rank: rows of u and of v, from these on; `unit` is how far l goes from one four to the next. */
 export function moreSteps(k: Scope, p: LinearHandles, team: Team, tile: Tile, unit: 1 | 4): MoreSteps | undefined {
   const joined = joinedOf(p)
   if (joined === undefined) return undefined
-  const { left, right } = joinedSources(joined, p.n, p.m)
+  const [left, right] = [joinedRows(joined.rank, joined.u, p.n), joinedRows(joined.rank, joined.v, p.m)]
   const bring = (source: Source, first: U32, count: number, from: U32, steps: U32, put: PutFour): void =>
     eachFour(k, team, source, count, steps, (i, v) => put(i, v.mul(unit), readFour(k, source, first.add(i), from.add(v.mul(4)))))
   return {

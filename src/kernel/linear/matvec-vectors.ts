@@ -81,7 +81,7 @@ const vectors = template<VectorTraits>({ family: 'linear', form: 'matvec vectors
     })
     const outs = totals.map((_, r) => k.let('out', first.add(r).min(p.m.sub(1))))
     const rowsOfU = inputs.map((_, c) => k.let('rowOfU', last === undefined ? k.const('u32', c) : last.min(c)))
-    k.for({ name: 'l', to: p.rank }, (l) => addJoined(p, p.m, l, outs, rowsOfU, totals))
+    k.for({ name: 'l', to: p.rank }, (l) => addJoined(p, l, outs, rowsOfU, totals))
     totals.forEach((ofRow, r) =>
       ofRow.forEach((total, c) => {
         const row = first.add(r)

@@ -109,7 +109,7 @@ function writeMatvec(traits: MatvecTraits, kernel: Write): Kernel {
       accumulate(k, { format, x, w: p.w, inner: p.k, me, width, weightsFirst: lanes > 1 && columns > 2 }, sums)
       if (more !== undefined) {
         const all = sums.map((ofRow) => ofRow.columns.map(({ sum }) => sum))
-        k.for({ name: 'l', from: me, to: more.rank, step: width }, (l) => addJoined(more, p.m, l, rowOf, columnOf, all))
+        k.for({ name: 'l', from: me, to: more.rank, step: width }, (l) => addJoined(more, l, rowOf, columnOf, all))
       }
       sums.forEach(({ row, columns: ofRow }, r) =>
         ofRow.forEach(({ at, sum }, column) => {

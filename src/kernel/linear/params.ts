@@ -1,5 +1,5 @@
-// What all forms of a linear layer share: y [n, m] = x [n, k] times w [m, k] transposed, plus bias [m], plus u [n, rank] times v [rank, m]:
-// the sums over k go on along a rank, which is how a low-rank change of a weight is added.
+// What all forms of a linear layer share: y [n, m] = x [n, k] times w [m, k] transposed, plus bias [m], plus u [n, rank] times v [m, rank]
+// transposed: the sums over k go on along a rank, which is how a low-rank change of a weight is added.
 
 import { buffer, uniform } from '../../ir/author.ts'
 import type { Format } from '../../quant/format.ts'
@@ -47,7 +47,7 @@ export function defineLinear(arrays: Arrays, { m, k, n, rank = 0 }: Omit<LinearP
   const y = new Float32Array(n * m)
   for (let row = 0; row < n; row++) {
     for (let out = 0; out < m; out++) {
-      let sum = (bias?.[out] ?? 0) + defineJoined(arrays, row, out, rank, m)
+      let sum = (bias?.[out] ?? 0) + defineJoined(arrays, row, out, rank)
       for (let i = 0; i < k; i++) sum += (x?.[row * k + i] ?? 0) * (w?.[out * k + i] ?? 0)
       y[row * m + out] = sum
     }

@@ -8,7 +8,7 @@ import { FORMATS, formatOf } from '../../quant/index.ts'
 import { type Arrays, type Form, family, isCpu, isGpu } from '../family.ts'
 import { MATRIX_TILE, TILE_KERNEL, hasTiles, multiplyTiles } from '../matmul/matrix-tiles.ts'
 import { panelKernels, panelLaunch } from '../matmul/panels.ts'
-import { defineJoined, joinedBuffers, joinedOf, joinedParams, joinedSources } from '../matmul/joined.ts'
+import { defineJoined, joinedBuffers, joinedOf, joinedParams, joinedRows } from '../matmul/joined.ts'
 import { type MoreSteps, type PutFour, REGISTER_TILE, multiplyAcross } from '../matmul/registers.ts'
 import { type Source, type Team, eachFour, readFour } from '../matmul/stage.ts'
 import { template } from '../template.ts'
@@ -227,7 +227,7 @@ function moreSteps(
 ): MoreSteps | undefined {
   const joined = joinedOf(p)
   if (joined === undefined) return undefined
-  const { left } = joinedSources(joined, p.n, p.k)
+  const left = joinedRows(joined.rank, joined.u, p.n)
   return {
     inner: joined.rank,
     stage: (from, steps, putRow, putColumn) => {

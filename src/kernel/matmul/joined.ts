@@ -1,5 +1,6 @@
-// Two products in one sum: where a product of matrices adds up along l, it can go on along the columns of u [rows, rank] times the rows of
-// v [rank, columns]. That is how a low-rank change of a weight is added in the kernel that multiplies with the weight.
+// Two products in one sum: where a product of matrices adds up along l, it can go on along the columns of u [rows, rank] times v. That is
+// how a low-rank change of a weight is added in the kernel that multiplies with the weight. v lies as the weight does: as [columns, rank]
+// where rows of the weight go along l, else as [rank, columns].
 
 import { buffer, uniform } from '../../ir/author.ts'
 import type { LaneScope, Readable } from '../../ir/author.ts'
@@ -30,10 +31,11 @@ export function joinedBinds(rank: number, other: string): { readonly u?: string;
   return rank === 0 ? { u: other, v: other } : {}
 }
 
-/** Element [row, column] of u times v, in plain terms. */
-export function defineJoined({ u, v }: Arrays, row: number, column: number, rank: number, columns: number): number {
+/** Element [row, column] of u times v, in plain terms; `columns` are those of v where it lies as [rank, columns]. */
+export function defineJoined({ u, v }: Arrays, row: number, column: number, rank: number, columns?: number): number {
   let sum = 0
-  for (let l = 0; l < rank; l++) sum += (u?.[row * rank + l] ?? 0) * (v?.[l * columns + column] ?? 0)
+  for (let l = 0; l < rank; l++)
+    sum += (u?.[row * rank + l] ?? 0) * (v?.[columns === undefined ? column * rank + l : l * columns + column] ?? 0)
   return sum
 }
 
@@ -49,10 +51,9 @@ export function joinedOf<U extends Uniformity>({ u, v, rank }: Partial<Joined<U>
   return u === undefined || v === undefined || rank === undefined ? undefined : { u, v, rank }
 }
 
-/** Rows of u, and columns of v, along the rank. */
-export function joinedSources({ u, v, rank }: Joined, rows: U32, columns: U32): { left: Source; right: Source } {
-  const shared = { element: formatOf('f32').element, inner: rank, aligned: false, ragged: true }
-  return { left: { ...shared, memory: u, rows, turned: false }, right: { ...shared, memory: v, rows: columns, turned: true } }
+/** Rows of u or of v, of which there are so many, along the rank. */
+export function joinedRows(rank: U32, memory: Joined['u'], rows: U32): Source {
+  return { element: formatOf('f32').element, memory, rows, inner: rank, turned: false, aligned: false, ragged: true }
 }
 
 /** The steps of a rank that are left from one on, at most so many: whole multiples of `unit`. */
@@ -73,13 +74,13 @@ export interface Sum {
   set(value: Value<'f32'>): void
 }
 
-/** Step `l` of a rank for some columns of y and some rows, those of u that begin with element row * rank; `sums` are by column, then row. */
-export function addJoined({ u, v, rank }: Joined, m: U32, l: U32, columns: readonly U32[], rows: readonly U32[], sums: readonly (readonly Sum[])[]): void {
-  const factors = rows.map((row) => u.at(row.mul(rank).add(l)))
-  columns.forEach((column, c) => {
-    const value = v.at(l.mul(m).add(column))
-    factors.forEach((factor, r) => {
-      const sum = sums[c]?.[r]
+/** Step `l` of a rank for some rows of v, which are columns of y, and some rows of u; `sums` are by row of v, then of u. */
+export function addJoined({ u, v, rank }: Joined, l: U32, rowsOfV: readonly U32[], rowsOfU: readonly U32[], sums: readonly (readonly Sum[])[]): void {
+  const factors = rowsOfU.map((row) => u.at(row.mul(rank).add(l)))
+  rowsOfV.forEach((row, i) => {
+    const value = v.at(row.mul(rank).add(l))
+    factors.forEach((factor, j) => {
+      const sum = sums[i]?.[j]
       sum?.set(value.fma(factor, sum.get()))
     })
   })

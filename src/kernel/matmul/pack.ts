@@ -151,7 +151,7 @@ export function packColumnsTurned(k: LaneScope, { memory, pitch, lanes }: Panels
       const starts = [0, 1, 2, 3].map((q) =>
         k.let('at', first.add(j).add(c).add(q).min(b.rows.sub(1)).mul(b.length).add(b.start).add(run.from)),
       )
-      const to = k.let('to', j.mul(pitch).add(c))
+      const to = k.let('to', behind(run, k.const('u32', 0)).mul(lanes).add(j.mul(pitch)).add(c))
       const put = (l: U32, rows: readonly Four[]): void =>
         turn(rows).forEach((numbers, q) => memory.store(to.add(l.mul(lanes)).add(q * lanes), numbers))
       if (element === undefined) {

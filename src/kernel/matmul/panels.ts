@@ -134,16 +134,20 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
     const f32 = formatOf('f32')
     const zero = k.const('u32', 0)
     const matrixU: Matrix = { format: f32, memory: p.u, start: zero, rows: p.m, length: p.rank }
-    const matrixV: Matrix = { format: f32, memory: p.v, start: zero, rows: p.rank, length: p.n }
+    const shared = { format: f32, memory: p.v, start: zero }
     const packB = (column: U32, count: U32, { own, more }: Steps): void => {
-      k.when(own.length.gt(0), () =>
-        k.when(
-          p.transposeB.ne(0),
-          () => packColumnsTurned(k, panel, matrixB(true), column, count, own),
-          () => packColumns(k, panel, matrixB(false), column, count, own),
-        ),
+      const [isOwn, isMore] = [own.length.gt(0), more.length.gt(0)]
+      k.when(
+        p.transposeB.ne(0),
+        () => {
+          k.when(isOwn, () => packColumnsTurned(k, panel, matrixB(true), column, count, own))
+          k.when(isMore, () => packColumnsTurned(k, panel, { ...shared, rows: p.n, length: p.rank }, column, count, more))
+        },
+        () => {
+          k.when(isOwn, () => packColumns(k, panel, matrixB(false), column, count, own))
+          k.when(isMore, () => packColumns(k, panel, { ...shared, rows: p.rank, length: p.n }, column, count, more))
+        },
       )
-      k.when(more.length.gt(0), () => packColumns(k, panel, matrixV, column, count, more))
     }
     const packA = (row: U32, count: U32, { own, more }: Steps): void => {
       const straight = (): void => packRows(k, block, matrixA(false), row, count, own, width)

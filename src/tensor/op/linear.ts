@@ -28,13 +28,13 @@ function checkBias(op: string, bias: TensorNode, weight: TensorNode, type: Tenso
   checkAxes(op, 'the bias', bias, [weight.shape[0]])
 }
 
-/** u [rows, r] and v [r, columns], of f32. */
-export function checkJoined(op: string, [u, v]: readonly TensorNode[], rows: number, columns: number): void {
+/** u [rows, r], and v [r, columns] or, as a weight has it, [columns, r]; of f32. */
+export function checkJoined(op: string, [u, v]: readonly TensorNode[], rows: number, columns: number, asWeight: boolean): void {
   if (u === undefined || v === undefined) return
   checkType(op, 'u', u, 'f32')
   checkType(op, 'v', v, 'f32')
   checkAxes(op, 'u', u, [rows, undefined])
-  checkAxes(op, 'v', v, [u.shape[1], columns])
+  checkAxes(op, 'v', v, asWeight ? [columns, u.shape[1]] : [u.shape[1], columns])
 }
 
 export const LINEAR: {
@@ -163,7 +163,7 @@ export const LINEAR: {
       checkSize('packedLinear', 'x', x, quantizedWords(rowsOf(shape), last(shape), packed.scaled))
       checkAxes('packedLinear', 'the weight', w, [undefined, last(shape)])
       if (kind === 'bias' && added !== undefined) checkBias('packedLinear', added, w)
-      if (joined) checkJoined('packedLinear', more.slice(-2), rowsOf(shape), w.shape[0] ?? 1)
+      if (joined) checkJoined('packedLinear', more.slice(-2), rowsOf(shape), w.shape[0] ?? 1, false)
       return { shape: [...shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
     },
     lower: ({ src: [, w, ...more], attrs: { shape, added, joined } }, caps) => {

@@ -49,7 +49,7 @@ export const LORA: { readonly [O in 'lora' | 'joinedLinear']: Operation<O> } = {
     },
     define: ([x, w, a, b, ...more], attrs) => {
       const { seen = x, bias } = partsOf(more, attrs)
-      return x.linear(w, bias).add(seen.linear(a).linear(scaled(b, attrs.scale)))
+      return x.linear(w, bias).add(scaled(seen.linear(a), attrs.scale).linear(b))
     },
     gradient: ({ src: [x, w, a, b, ...more], cotangent, attrs, wants }) => {
       const { seen, bias } = partsOf(more, attrs)
@@ -59,7 +59,7 @@ export const LORA: { readonly [O in 'lora' | 'joinedLinear']: Operation<O> } = {
       const through = wants(0) ? (w.dtype === x.dtype ? cotangent.matmul(w) : cotangent.linearTransposed(w)) : undefined
       const ofSeen = seen !== undefined || wants(0) ? low.matmul(a) : undefined
       const dw = wants(1) ? turned(cotangent).matmul(rowsOnly(x)).to(floatType(w.dtype)) : undefined
-      const db = wants(3) ? scaled(turned(cotangent).matmul(rowsOnly(given.linear(a))), attrs.scale) : undefined
+      const db = wants(3) ? turned(cotangent).matmul(rowsOnly(scaled(given.linear(a), attrs.scale))) : undefined
       return [
         seen === undefined ? through?.add(ofSeen ?? 0) : through,
         dw,
@@ -72,15 +72,15 @@ export const LORA: { readonly [O in 'lora' | 'joinedLinear']: Operation<O> } = {
   },
 
   joinedLinear: {
-    about: 'linear or linearTransposed, plus u [n, r] times v [r, m] in the same sums',
+    about: 'linear plus u [n, r] times v [m, r] transposed, or linearTransposed plus u [n, r] times v [r, k], in the same sums',
     infer: ([x, w, u, v, ...bias], { transposed }) => {
       const typed = transposed ? LINEAR.linearTransposed.infer([x, w], {}) : LINEAR.linear.infer([x, w, ...bias], {})
-      checkJoined('joinedLinear', [u, v], rowsOf(x.shape), last(typed.shape))
+      checkJoined('joinedLinear', [u, v], rowsOf(x.shape), last(typed.shape), !transposed)
       return typed
     },
     define: ([x, w, u, v, bias], { transposed }) => {
       const y = transposed ? x.linearTransposed(w) : x.linear(w, bias)
-      return y.add(u.matmul(v).reshape(...y.shape))
+      return y.add((transposed ? u.matmul(v) : u.linear(v)).reshape(...y.shape))
     },
     lower: ({ src: [x, w, u, , bias], attrs: { transposed } }, caps) => {
       const [m, k] = [w.shape[0] ?? 1, last(w.shape)]

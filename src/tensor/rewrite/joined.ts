@@ -60,9 +60,10 @@ function joined(node: NodeOf<'map'>, only: Only, at: 0 | 1): TensorNode | undefi
   const [first, second] = [only(at), only(at === 0 ? 1 : 0)]
   if (first === undefined || second === undefined) return undefined
   if (!sameShape(first.shape, node.shape) || !sameShape(second.shape, node.shape)) return undefined
-  const [own, more] = [productOf(first), lowOf(second)]
+  const own = productOf(first)
+  const more = own && lowOf(second, own.transposed)
   if (own === undefined || more === undefined) return undefined
-  const rank = more.v.shape[0] ?? 1
+  const rank = last(more.u.shape)
   if (rank > MOST_RANK || rank > MOST_SHARE * own.inner) return undefined
   const { x, weight, bias, transposed } = own
   return inPlaceOf(node, makeNode('joinedLinear', [x, weight, more.u, more.v, ...bias], { transposed }))
@@ -96,23 +97,29 @@ function productOf(node: TensorNode): Product | undefined {
   return { x, weight, bias: [], transposed, inner: last(x.shape) }
 }
 
-/** The factors u [rows, r] and v [r, columns] of a product of f32. */
-function lowOf(node: TensorNode): { u: TensorNode; v: TensorNode } | undefined {
-  if (node.op === 'linear' && node.src.length === 2 && node.src[1].dtype === 'f32') return lowFrom(node.src[0], turn(node.src[1]))
-  if (node.op !== 'matmul' || node.attrs.transposeA || node.src[1].shape.length !== 2) return undefined
-  return lowFrom(node.src[0], node.attrs.transposeB ? turn(node.src[1]) : node.src[1])
-}
-
-function lowFrom(u: TensorNode, v: TensorNode): { u: TensorNode; v: TensorNode } | undefined {
+/** The factors of a product of f32: u [rows, r], and v as [r, columns] where it shall lie straight, else as [columns, r]. */
+function lowOf(node: TensorNode, straight: boolean): { u: TensorNode; v: TensorNode } | undefined {
+  const factors = node.op === 'linear' ? ofLinear(node) : node.op === 'matmul' ? ofMatmul(node) : undefined
+  if (factors === undefined) return undefined
+  const { u, v, isStraight } = factors
   if (u.dtype !== 'f32' || v.dtype !== 'f32') return undefined
   const shape = [sizeOf(u.shape) / last(u.shape), last(u.shape)]
-  return { u: sameShape(u.shape, shape) ? u : makeNode('reshape', [u], { shape }), v }
+  return {
+    u: sameShape(u.shape, shape) ? u : makeNode('reshape', [u], { shape }),
+    v: isStraight === straight ? v : makeNode('permute', [v], { axes: [1, 0] }),
+  }
 }
 
-/** A matrix the other way around. Of a map, what it reads is turned: then one map does both. */
-function turn(node: TensorNode): TensorNode {
-  const isSingle = (each: TensorNode): boolean => sizeOf(each.shape) === 1
-  if (node.op === 'map' && node.attrs.inputs === undefined && node.src.every((each) => isSingle(each) || sameShape(each.shape, node.shape)))
-    return makeNode('map', node.src.map((each) => (isSingle(each) ? each : turn(each))), node.attrs) // prettier-ignore
-  return makeNode('permute', [node], { axes: [1, 0] })
+interface Factors {
+  readonly u: TensorNode
+  readonly v: TensorNode
+  readonly isStraight: boolean
+}
+
+function ofLinear({ src: [u, v, bias] }: NodeOf<'linear'>): Factors | undefined {
+  return bias === undefined ? { u, v, isStraight: false } : undefined
+}
+
+function ofMatmul({ src: [u, v], attrs: { transposeA, transposeB } }: NodeOf<'matmul'>): Factors | undefined {
+  return transposeA || v.shape.length !== 2 ? undefined : { u, v, isStraight: !transposeB }
 }

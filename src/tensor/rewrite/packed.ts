@@ -48,7 +48,7 @@ function partsOf(node: TensorNode): Parts | undefined {
   }
   if (node.op !== 'joinedLinear' || node.attrs.transposed) return undefined
   const [x, weight, u, v, ...bias] = node.src
-  return { x, weight, bias, joined: [u, v] }
+  return { x, weight, bias, joined: [u, makeNode('permute', [v], { axes: [1, 0] })] } // rows lie side by side, as those of the weight
 }
 
 /** The weight as it lies packed, if it does. */
