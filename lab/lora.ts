@@ -85,8 +85,10 @@ async function compare(device: Device, { format, rows, side, rank }: Case, isPac
   const bytes = isPacked ? packedBytes({ format, m: side, k: side }) : tensorBytes(format, [side, side])
   const weight = Tensor.leaf(new Storage(isPacked ? 'packed' : 'plain', await place(bytes)), [side, side], format)
   const [x, a, b] = [await floats(rows, side), await floats(rank, side), await floats(side, rank)]
+  // Loaders lay B as the rows of the weight lie.
+  const beside = isPacked ? (await floats(rank, side)).transpose() : b
   const y = await floats(rows, side)
-  const joined = await buildPlan(device, { effects: [assignment(y, x.lora(weight, a, b, SCALE))] })
+  const joined = await buildPlan(device, { effects: [assignment(y, x.lora(weight, a, beside, SCALE))] })
   // What lies in between keeps them apart.
   const change = x.linear(a).mul(SCALE).linear(b).stopGradient()
   const apart = await buildPlan(device, { effects: [assignment(y, x.linear(weight).add(change))] })

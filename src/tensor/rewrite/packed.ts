@@ -1,11 +1,13 @@
 // Products with weights that lie packed (llm/weights.ts) are computed in int8: what they multiply is quantised first, once for all weights
 // of a kind that take it.
 
+import type { Added } from '../../kernel/linear/packed-linear.ts'
 import { formatOf } from '../../quant/index.ts'
 import type { Scaled } from '../../quant/packed/packed.ts'
 import { type NodeOf, type TensorNode, inPlaceOf } from '../node.ts'
-import { last } from '../shape.ts'
+import { last, sameShape } from '../shape.ts'
 import { makeNode } from '../make-node.ts'
+import { Sketch } from '../sketch.ts'
 import type { Rewrite, Rule } from './rewrite.ts'
 
 export const packedWeights: Rewrite = {
@@ -26,8 +28,16 @@ export const packedWeights: Rewrite = {
       const packed = parts && packedLeaf(parts.weight)
       if (parts === undefined || packed === undefined) return undefined
       const { x, bias, joined } = parts
-      const attrs = { shape: x.shape, added: bias.length > 0 ? 'bias' : 'nothing', joined: joined.length > 0 } as const
-      return inPlaceOf(node, makeNode('packedLinear', [quantize(x, packed.scaled), packed.leaf, ...bias, ...joined], attrs))
+      const product = (more: readonly TensorNode[], added: Added, isJoined: boolean): TensorNode =>
+        makeNode('packedLinear', [quantize(x, packed.scaled), packed.leaf, ...more], { shape: x.shape, added, joined: isJoined })
+      const own: Added = bias.length > 0 ? 'bias' : 'nothing'
+      if (joined === undefined) return inPlaceOf(node, product(bias, own, false))
+      // v lies side by side as the rows of the weight do, or else its product is added: turning it around would take longer.
+      const { u, v } = joined
+      if (v.op === 'permute') return inPlaceOf(node, product([...bias, u, ...v.src], own, true))
+      const change = reshaped(makeNode('linear', [u, v], {}), node.shape)
+      const apart = own === 'nothing' ? product([change], 'residual', false) : sum(product(bias, own, false), change)
+      return inPlaceOf(node, apart)
     }
     return { rule }
   },
@@ -37,18 +47,26 @@ interface Parts {
   readonly x: TensorNode
   readonly weight: TensorNode
   readonly bias: readonly TensorNode[]
-  readonly joined: readonly TensorNode[]
+  readonly joined: { readonly u: TensorNode; readonly v: TensorNode } | undefined
 }
 
 /** What a product with a weight is made of; undefined: it is none. */
 function partsOf(node: TensorNode): Parts | undefined {
   if (node.op === 'linear') {
     const [x, weight, ...bias] = node.src
-    return { x, weight, bias, joined: [] }
+    return { x, weight, bias, joined: undefined }
   }
   if (node.op !== 'joinedLinear' || node.attrs.transposed) return undefined
   const [x, weight, u, v, ...bias] = node.src
-  return { x, weight, bias, joined: [u, makeNode('permute', [v], { axes: [1, 0] })] } // rows lie side by side, as those of the weight
+  return { x, weight, bias, joined: { u, v } }
+}
+
+function reshaped(node: TensorNode, shape: readonly number[]): TensorNode {
+  return sameShape(node.shape, shape) ? node : makeNode('reshape', [node], { shape })
+}
+
+function sum(a: TensorNode, b: TensorNode): TensorNode {
+  return new Sketch(a).add(new Sketch(b)).node
 }
 
 /** The weight as it lies packed, if it does. */
