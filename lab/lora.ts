@@ -7,6 +7,7 @@ import type { Device } from '../src/device/device.ts'
 import { openCpu } from '../src/device/cpu/cpu.ts'
 import { webgpu } from '../src/device/webgpu/webgpu.ts'
 import { packedBytes, packedOf } from '../src/kernel/linear/repack.ts'
+import { sideBySide } from '../src/quant/packed/packed.ts'
 import { type GgmlType, tensorBytes } from '../src/quant/type.ts'
 import { type Plan, assignment, buildPlan } from '../src/tensor/plan.ts'
 import { Storage } from '../src/tensor/storage.ts'
@@ -86,7 +87,7 @@ async function compare(device: Device, { format, rows, side, rank }: Case, isPac
   const weight = Tensor.leaf(new Storage(isPacked ? 'packed' : 'plain', await place(bytes)), [side, side], format)
   const [x, a, b] = [await floats(rows, side), await floats(rank, side), await floats(side, rank)]
   // Loaders lay B as the rows of the weight lie.
-  const beside = isPacked ? (await floats(rank, side)).transpose() : b
+  const beside = isPacked ? (await floats(...sideBySide(side, rank))).permute(0, 2, 1).reshape(side, rank) : b
   const y = await floats(rows, side)
   const joined = await buildPlan(device, { effects: [assignment(y, x.lora(weight, a, beside, SCALE))] })
   // What lies in between keeps them apart.

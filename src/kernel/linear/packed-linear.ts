@@ -10,7 +10,7 @@ import { formatOf } from '../../quant/index.ts'
 import { PACKED_ROWS, type Packed, type PackedTile, packedBlock, packedGroupBytes, runOf } from '../../quant/packed/packed.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { type Arrays, type Work, family, isCpu } from '../family.ts'
-import { JOINED_PARAMS, defineJoined, joinedBinds, joinedBuffers } from '../matmul/joined.ts'
+import { JOINED_PARAMS, joinedBinds, joinedBuffers } from '../matmul/joined.ts'
 import { combinations, template } from '../template.ts'
 import { type ActivationShape, dequantized, quantize, quantizedWords, streamsOf, tileSizes } from './activations.ts'
 import { PACKED_FORMATS, packedOf } from './repack.ts'
@@ -32,7 +32,7 @@ export interface PackedLinearParams {
   /** rows of x side by side in a tile (activations.ts) */
   readonly columns: number
   readonly added: Added
-  /** of u [n, rank] times v [rank, m], which is added too (../matmul/joined.ts); 0 if not given */
+  /** of u [n, rank] times v, which is added too and lies with sixteen rows side by side: [m / 16, rank, 16]; 0 if not given */
   readonly rank?: number
 }
 
@@ -63,7 +63,7 @@ export const packedLinear = family<PackedLinearParams>({
     { name: 'w', role: 'in', type: format, elements: m * k, packedRows: m, cold: true },
     ...(added === 'bias' ? [{ name: 'bias', role: 'in', type: 'f32', elements: m } as const] : []),
     ...(added === 'residual' ? [{ name: 'residual', role: 'in', type: 'f32', elements: n * m } as const] : []),
-    ...joinedBuffers(rank, n, m),
+    ...joinedBuffers(rank, n, PACKED_ROWS * Math.ceil(m / PACKED_ROWS)),
     { name: 'y', role: 'out', type: 'f32', elements: n * m },
   ],
   inputs: (params, random) => ({
@@ -102,13 +102,15 @@ export function shapeOf({ format, n, k, columns }: PackedLinearParams): Activati
 
 /** `x` is words, `w` the values of the weight. */
 function define(arrays: Arrays, params: PackedLinearParams): Arrays {
-  const { x, w, bias, residual } = arrays
+  const { x, w, bias, residual, u, v } = arrays
   const { m, k, n, rank = 0 } = params
   const values = dequantized(Uint32Array.from(x ?? []), shapeOf(params))
   const y = new Float32Array(n * m)
   for (let row = 0; row < n; row++) {
     for (let out = 0; out < m; out++) {
-      let sum = (bias?.[out] ?? 0) + (residual?.[row * m + out] ?? 0) + defineJoined(arrays, row, out, rank, m)
+      let sum = (bias?.[out] ?? 0) + (residual?.[row * m + out] ?? 0)
+      const start = Math.floor(out / PACKED_ROWS) * rank * PACKED_ROWS + (out % PACKED_ROWS)
+      for (let l = 0; l < rank; l++) sum += (u?.[row * rank + l] ?? 0) * (v?.[start + l * PACKED_ROWS] ?? 0)
       for (let i = 0; i < k; i++) sum += (values[row * k + i] ?? 0) * (w?.[out * k + i] ?? 0)
       y[row * m + out] = sum
     }
@@ -191,10 +193,11 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
     const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
     // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
     const last = p.m.sub(1).div(PACKED_ROWS)
-    const starts = Array.from({ length: streams }, (_, stream) => {
+    const sixteens = Array.from({ length: streams }, (_, stream) => {
       const sixteen = k.workgroupId.x.mul(streams).add(stream)
-      return k.let('start', (streams > 1 ? sixteen.min(last) : sixteen).mul(p.groupWords))
+      return k.let('sixteen', streams > 1 ? sixteen.min(last) : sixteen)
     })
+    const starts = sixteens.map((sixteen) => k.let('start', sixteen.mul(p.groupWords)))
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
     const activations = activationsOf(k, p, packed, columns, tiles)
     k.for({ name: 'tile', to: tiles }, (tileId) => {
@@ -212,7 +215,7 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
           packed.multiply(k, { width, sums, streams, ...weightsOf(p, traits, quants, scales), ...activations(place) })
         })
       })
-      addJoinedRows(k, p, width, tileId.mul(columns), first, sums)
+      addJoinedRows(k, p, width, tileId.mul(columns), sixteens, sums)
       sums.forEach((all, group) =>
         all.forEach((sum, c) => {
           const column = tileId.mul(columns).add(c)
@@ -296,33 +299,28 @@ function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b:
   else k.for({ name: 'b', to: count }, (b) => body(b))
 }
 
-/** Adds u times v to the sums of all rows and columns. */
+/** Adds u times v to the sums of all rows and columns; `sixteens` are the numbers of the sixteen rows of each stream. */
 function addJoinedRows(
   k: LaneScope,
   p: Params,
   width: Width,
   column: Value<'u32'>,
-  row: Value<'u32'>,
+  sixteens: readonly Value<'u32'>[],
   sums: readonly (readonly Var<`f32x${Width}`>[])[],
 ): void {
+  const perStream = PACKED_ROWS / width
   k.when(p.rank.gt(0), (k) => {
     // columns past the end repeat the last one and are not stored
     const columns = (sums[0] ?? []).map((_, c) => k.let('columnOfU', column.add(c).min(p.n.sub(1)).mul(p.rank)))
-    const loop = (load: (k: LaneScope, l: Value<'u32'>, group: number) => VectorOf<'f32'>): void =>
-      k.for({ name: 'l', to: p.rank }, (l, k) => {
-        const factors = columns.map((of): VectorOf<'f32'> => k.let('factor', p.u.at(of.add(l)).splat(width)))
-        sums.forEach((ofRows, group) => {
-          const values = k.let('values', load(k, l.mul(p.m), group))
-          ofRows.forEach((sum, c) => sum.set(values.fma(item(factors, c), sum.get())))
-        })
+    const starts = sixteens.map((sixteen) => k.let('startOfV', sixteen.mul(p.rank).mul(PACKED_ROWS)))
+    k.for({ name: 'l', to: p.rank }, (l, k) => {
+      const factors = columns.map((of): VectorOf<'f32'> => k.let('factor', p.u.at(of.add(l)).splat(width)))
+      sums.forEach((ofRows, group) => {
+        const at = item(starts, Math.floor(group / perStream)).add(l.mul(PACKED_ROWS))
+        const values = k.let('values', p.v.load(at.add((group % perStream) * width), width))
+        ofRows.forEach((sum, c) => sum.set(values.fma(item(factors, c), sum.get())))
       })
-    // Where the matrix ends among them, rows past the end repeat the last one.
-    const one = (start: Value<'u32'>, at: number): Value<'f32'> => p.v.at(start.add(row.add(at).min(p.m.sub(1))))
-    k.when(
-      row.add(sums.length * width).le(p.m),
-      () => loop((_k, start, group) => p.v.load(start.add(row).add(group * width), width)),
-      () => loop((k, start, group) => k.vec(...Array.from({ length: width }, (_, lane) => one(start, group * width + lane)))),
-    )
+    })
   })
 }
 

@@ -2,6 +2,7 @@
 // times its scale. An adapter that does not fit the model is refused with the first tensor that does not.
 
 import type { Adapter, MatrixShape } from '../../nn/source.ts'
+import { sideBySide } from '../../quant/packed/packed.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { type AdapterSet, badAdapter, layersOf } from './adapter.ts'
 
@@ -81,6 +82,10 @@ function join(parts: readonly Part[], isPacked: boolean): Joined {
   const scaled = parts.map(({ b, scale }) => (scale === 1 ? b : b.mul(scale)))
   const b = only === undefined ? Tensor.concat(scaled, 1) : (scaled[0] ?? only.b)
   if (!isPacked) return { adapter: { a, b, scale: 1 }, tensors: [a, b] }
-  const turned = b.transpose()
-  return { adapter: { a, b: turned.transpose(), scale: 1 }, tensors: [a, turned] }
+  const [out = 1, rank = 1] = b.shape
+  const [sixteens, , rows] = sideBySide(out, rank)
+  const filled = b.pad([[0, sixteens * rows - out], [0, 0]]) // prettier-ignore
+  const beside = filled.reshape(sixteens, rows, rank).permute(0, 2, 1)
+  const seen = beside.permute(0, 2, 1).reshape(sixteens * rows, rank)
+  return { adapter: { a, b: sixteens * rows === out ? seen : seen.slice([0, out]), scale: 1 }, tensors: [a, beside] }
 }

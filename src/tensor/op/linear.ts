@@ -9,6 +9,7 @@ import { linearTransposed } from '../../kernel/linear/transposed.ts'
 import { quantize8, quantize8Inputs } from '../../kernel/linear/quantize8.ts'
 import { gather } from '../../kernel/move/gather.ts'
 import { formatOf } from '../../quant/index.ts'
+import { sideBySide } from '../../quant/packed/packed.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { type ElementType, type TensorNode, type TensorType, sizeOf } from '../node.ts'
 import { checkAxes, checkMatrix, checkSize, checkType, fail, show } from '../operand.ts'
@@ -28,13 +29,13 @@ function checkBias(op: string, bias: TensorNode, weight: TensorNode, type: Tenso
   checkAxes(op, 'the bias', bias, [weight.shape[0]])
 }
 
-/** u [rows, r], and v [r, columns] or, as a weight has it, [columns, r]; of f32. */
-export function checkJoined(op: string, [u, v]: readonly TensorNode[], rows: number, columns: number, asWeight: boolean): void {
+/** u [rows, r] and v of this shape, given r; of f32. */
+export function checkJoined(op: string, [u, v]: readonly TensorNode[], rows: number, shapeOf: (rank: number) => readonly number[]): void {
   if (u === undefined || v === undefined) return
   checkType(op, 'u', u, 'f32')
   checkType(op, 'v', v, 'f32')
   checkAxes(op, 'u', u, [rows, undefined])
-  checkAxes(op, 'v', v, asWeight ? [columns, u.shape[1]] : [u.shape[1], columns])
+  checkAxes(op, 'v', v, shapeOf(last(u.shape)))
 }
 
 export const LINEAR: {
@@ -154,7 +155,7 @@ export const LINEAR: {
   },
 
   packedLinear: {
-    about: 'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m], plus u v',
+    about: 'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m], plus u v, with v [m / 16, r, 16]',
     infer: ([x, w, ...more], { shape, added: kind, joined }) => {
       const added = kind === 'nothing' ? undefined : more[0]
       const { packed } = formatOf(weightFormat(w))
@@ -163,7 +164,7 @@ export const LINEAR: {
       checkSize('packedLinear', 'x', x, quantizedWords(rowsOf(shape), last(shape), packed.scaled))
       checkAxes('packedLinear', 'the weight', w, [undefined, last(shape)])
       if (kind === 'bias' && added !== undefined) checkBias('packedLinear', added, w)
-      if (joined) checkJoined('packedLinear', more.slice(-2), rowsOf(shape), w.shape[0] ?? 1, false)
+      if (joined) checkJoined('packedLinear', more.slice(-2), rowsOf(shape), (rank) => sideBySide(w.shape[0] ?? 1, rank))
       return { shape: [...shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
     },
     lower: ({ src: [, w, ...more], attrs: { shape, added, joined } }, caps) => {
@@ -175,7 +176,7 @@ export const LINEAR: {
         n,
         columns: tileColumns(caps, n),
         added,
-        ...(joined ? { rank: more.at(-1)?.shape[0] ?? 0 } : {}),
+        ...(joined ? { rank: more.at(-1)?.shape[1] ?? 0 } : {}),
       })
     },
     inputs: ({ attrs: { added, joined } }) => ['x', 'w', ...(added === 'nothing' ? [] : [added]), ...(joined ? ['u', 'v'] : [])],

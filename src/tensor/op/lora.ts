@@ -75,7 +75,8 @@ export const LORA: { readonly [O in 'lora' | 'joinedLinear']: Operation<O> } = {
     about: 'linear plus u [n, r] times v [m, r] transposed, or linearTransposed plus u [n, r] times v [r, k], in the same sums',
     infer: ([x, w, u, v, ...bias], { transposed }) => {
       const typed = transposed ? LINEAR.linearTransposed.infer([x, w], {}) : LINEAR.linear.infer([x, w, ...bias], {})
-      checkJoined('joinedLinear', [u, v], rowsOf(x.shape), last(typed.shape), !transposed)
+      const columns = last(typed.shape)
+      checkJoined('joinedLinear', [u, v], rowsOf(x.shape), (rank) => (transposed ? [rank, columns] : [columns, rank]))
       return typed
     },
     define: ([x, w, u, v, bias], { transposed }) => {

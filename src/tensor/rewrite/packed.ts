@@ -3,7 +3,7 @@
 
 import type { Added } from '../../kernel/linear/packed-linear.ts'
 import { formatOf } from '../../quant/index.ts'
-import type { Scaled } from '../../quant/packed/packed.ts'
+import { type Scaled, sideBySide } from '../../quant/packed/packed.ts'
 import { type NodeOf, type TensorNode, inPlaceOf } from '../node.ts'
 import { last, sameShape } from '../shape.ts'
 import { makeNode } from '../make-node.ts'
@@ -32,9 +32,10 @@ export const packedWeights: Rewrite = {
         makeNode('packedLinear', [quantize(x, packed.scaled), packed.leaf, ...more], { shape: x.shape, added, joined: isJoined })
       const own: Added = bias.length > 0 ? 'bias' : 'nothing'
       if (joined === undefined) return inPlaceOf(node, product(bias, own, false))
-      // v lies side by side as the rows of the weight do, or else its product is added: turning it around would take longer.
+      // v lies as the rows of the weight do, or else its product is added: laying it so would take longer.
       const { u, v } = joined
-      if (v.op === 'permute') return inPlaceOf(node, product([...bias, u, ...v.src], own, true))
+      const beside = besideOf(v)
+      if (beside !== undefined) return inPlaceOf(node, product([...bias, u, beside], own, true))
       const change = reshaped(makeNode('linear', [u, v], {}), node.shape)
       const apart = own === 'nothing' ? product([change], 'residual', false) : sum(product(bias, own, false), change)
       return inPlaceOf(node, apart)
@@ -59,6 +60,17 @@ function partsOf(node: TensorNode): Parts | undefined {
   if (node.op !== 'joinedLinear' || node.attrs.transposed) return undefined
   const [x, weight, u, v, ...bias] = node.src
   return { x, weight, bias, joined: { u, v } }
+}
+
+/** The memory of a matrix whose rows lie side by side (llm/adapter/apply.ts), seen row by row: some first rows of a permutation of it. */
+function besideOf(v: TensorNode): TensorNode | undefined {
+  const [rows = 1, rank = 1] = v.shape
+  const isFirst = v.op === 'slice' && v.attrs.starts.every((start) => start === 0) && v.attrs.steps.every((step) => step === 1)
+  const all = v.op === 'slice' && isFirst ? v.src[0] : v
+  const turned = all.op === 'reshape' ? all.src[0] : undefined
+  if (turned?.op !== 'permute' || turned.attrs.axes.join() !== '0,2,1') return undefined
+  const [beside] = turned.src
+  return sameShape(beside.shape, sideBySide(rows, rank)) && last(all.shape) === rank ? beside : undefined
 }
 
 function reshaped(node: TensorNode, shape: readonly number[]): TensorNode {
