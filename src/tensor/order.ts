@@ -53,7 +53,10 @@ const SMALL_SHARE = 1 / 8
  */
 function earlySmall(nodes: readonly TensorNode[]): readonly TensorNode[] {
   const isSmall = (node: TensorNode): boolean =>
-    node.op === 'linear' && node.src.length === 2 && node.src[1].op === 'leaf' && sizeOf(node.shape) <= SMALL_SHARE * sizeOf(node.src[0].shape)
+    node.op === 'linear' &&
+    node.src.length === 2 &&
+    node.src[1].op === 'leaf' &&
+    sizeOf(node.shape) <= SMALL_SHARE * sizeOf(node.src[0].shape)
   if (!nodes.some(isSmall)) return nodes
   const behind = new Map<TensorNode, TensorNode[]>()
   for (const node of nodes) {

@@ -38,7 +38,15 @@ const dot = template<DotTraits>({ family: 'linear', form: 'matvec dot' }, ({ for
     const more = joinedOf(p)
     if (more !== undefined) {
       const rows = sums.map((_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
-      k.for({ name: 'l', from: k.sublane, to: more.rank, step: subgroup }, (l) => addJoined(more, l, rows, [k.const('u32', 0)], sums.map((sum) => [sum])))
+      k.for({ name: 'l', from: k.sublane, to: more.rank, step: subgroup }, (l) =>
+        addJoined(
+          more,
+          l,
+          rows,
+          [k.const('u32', 0)],
+          sums.map((sum) => [sum]),
+        ),
+      )
     }
     sums.forEach((sum, r) => {
       const row = first.add(r)

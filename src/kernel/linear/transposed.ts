@@ -154,57 +154,70 @@ function stageWeights(k: Scope, { lane, lanes }: Team, traits: Staging, tile: We
 const registers = template<TransposedTraits>({ family: 'linearTransposed', form: 'registers' }, (traits, kernel) => {
   const { rows, columns, step, lanes } = REGISTER_TILE
   const format = formatOf(traits.format)
-  return kernel(`transposed_${format.name}${traits.joined ? '_joined' : ''}`, { params: paramsOf(format, traits), workgroup: [lanes] }, (p, k) => {
-    const [first, rowFirst] = [k.let('first', k.workgroupId.x.mul(columns)), k.let('rowFirst', k.workgroupId.y.mul(rows))]
-    const left = rowsOf(traits, p)
-    const team = { lane: k.lane, lanes }
-    multiplyAcross(k, {
-      inner: p.m,
-      stage: (from, putRow, putColumn) => {
-        const tile = { format, memory: p.w, m: p.m, k: p.k, from, first, steps: step, columns }
-        stageWeights(k, team, traits, tile, (column, row, four) => putColumn(row, column.shr(2), four))
-        eachFour(k, team, left, rows, step, (i, v) => putRow(i, v, readFour(k, left, rowFirst.add(i), from.add(v.mul(4)))))
-      },
-      more: moreSteps(k, team, traits, p, { rowFirst, rows, first, columns, unit: 1 }, (putColumn) => (column, row, four) =>
-        putColumn(row, column.shr(2), four),
-      ),
-      store: (r, c, sum) => {
-        const [column, row] = [first.add(c), rowFirst.add(r)]
-        k.when(column.lt(p.k).and(row.lt(p.n)), () => p.y.set(row.mul(p.k).add(column), sum))
-      },
-    })
-  })
+  return kernel(
+    `transposed_${format.name}${traits.joined ? '_joined' : ''}`,
+    { params: paramsOf(format, traits), workgroup: [lanes] },
+    (p, k) => {
+      const [first, rowFirst] = [k.let('first', k.workgroupId.x.mul(columns)), k.let('rowFirst', k.workgroupId.y.mul(rows))]
+      const left = rowsOf(traits, p)
+      const team = { lane: k.lane, lanes }
+      multiplyAcross(k, {
+        inner: p.m,
+        stage: (from, putRow, putColumn) => {
+          const tile = { format, memory: p.w, m: p.m, k: p.k, from, first, steps: step, columns }
+          stageWeights(k, team, traits, tile, (column, row, four) => putColumn(row, column.shr(2), four))
+          eachFour(k, team, left, rows, step, (i, v) => putRow(i, v, readFour(k, left, rowFirst.add(i), from.add(v.mul(4)))))
+        },
+        more: moreSteps(
+          k,
+          team,
+          traits,
+          p,
+          { rowFirst, rows, first, columns, unit: 1 },
+          (putColumn) => (column, row, four) => putColumn(row, column.shr(2), four),
+        ),
+        store: (r, c, sum) => {
+          const [column, row] = [first.add(c), rowFirst.add(r)]
+          k.when(column.lt(p.k).and(row.lt(p.n)), () => p.y.set(row.mul(p.k).add(column), sum))
+        },
+      })
+    },
+  )
 })
 
 const tiles = template<TransposedTraits>({ family: 'linearTransposed', form: 'tiles' }, (traits, kernel) => {
   const { rows, columns, step, lanes } = MATRIX_TILE
   const format = formatOf(traits.format)
-  return kernel(`transposed_${format.name}_tiles${traits.joined ? '_joined' : ''}`, { params: paramsOf(format, traits), ...TILE_KERNEL }, (p, k) => {
-    const [first, rowFirst] = [k.let('first', k.workgroupId.x.mul(columns)), k.let('rowFirst', k.workgroupId.y.mul(rows))]
-    const left = rowsOf(traits, p)
-    const team = { lane: k.lane, lanes }
-    multiplyTiles(k, {
-      inner: p.m,
-      half: format.name !== 'f32' && format.name !== 'bf16',
-      across: true,
-      stage: (from, putRow, putColumn) => {
-        const tile = { format, memory: p.w, m: p.m, k: p.k, from, first, steps: step, columns }
-        stageWeights(k, team, traits, tile, putColumn)
-        eachFour(k, team, left, rows, step, (i, v) => putRow(i, v.mul(4), readFour(k, left, rowFirst.add(i), from.add(v.mul(4)))))
-      },
-      more: moreSteps(k, team, traits, p, { rowFirst, rows, first, columns, unit: 4 }, (putColumn) => putColumn),
-      whole: {
-        inside: first.add(columns).le(p.k).and(rowFirst.add(rows).le(p.n)),
-        y: p.y,
-        corner: k.let('corner', rowFirst.mul(p.k).add(first)),
-        pitch: p.k,
-      },
-      store: (k, r, c, sum) => {
-        const [column, row] = [k.let('column', first.add(c)), k.let('row', rowFirst.add(r))]
-        k.when(column.lt(p.k).and(row.lt(p.n)), () => p.y.set(row.mul(p.k).add(column), sum))
-      },
-    })
-  })
+  return kernel(
+    `transposed_${format.name}_tiles${traits.joined ? '_joined' : ''}`,
+    { params: paramsOf(format, traits), ...TILE_KERNEL },
+    (p, k) => {
+      const [first, rowFirst] = [k.let('first', k.workgroupId.x.mul(columns)), k.let('rowFirst', k.workgroupId.y.mul(rows))]
+      const left = rowsOf(traits, p)
+      const team = { lane: k.lane, lanes }
+      multiplyTiles(k, {
+        inner: p.m,
+        half: format.name !== 'f32' && format.name !== 'bf16',
+        across: true,
+        stage: (from, putRow, putColumn) => {
+          const tile = { format, memory: p.w, m: p.m, k: p.k, from, first, steps: step, columns }
+          stageWeights(k, team, traits, tile, putColumn)
+          eachFour(k, team, left, rows, step, (i, v) => putRow(i, v.mul(4), readFour(k, left, rowFirst.add(i), from.add(v.mul(4)))))
+        },
+        more: moreSteps(k, team, traits, p, { rowFirst, rows, first, columns, unit: 4 }, (putColumn) => putColumn),
+        whole: {
+          inside: first.add(columns).le(p.k).and(rowFirst.add(rows).le(p.n)),
+          y: p.y,
+          corner: k.let('corner', rowFirst.mul(p.k).add(first)),
+          pitch: p.k,
+        },
+        store: (k, r, c, sum) => {
+          const [column, row] = [k.let('column', first.add(c)), k.let('row', rowFirst.add(r))]
+          k.when(column.lt(p.k).and(row.lt(p.n)), () => p.y.set(row.mul(p.k).add(column), sum))
+        },
+      })
+    },
+  )
 })
 
 interface MoreTile {
@@ -246,7 +259,9 @@ function rowsOf({ ragged, alignedRows }: TransposedTraits, { x, m, n }: { x: Sou
 function registersWork(_caps: unknown, params: TransposedParams): ReturnType<Form<TransposedParams>['work']> {
   const { m, k, n, rank = 0 } = params
   const grid = [Math.ceil(k / REGISTER_TILE.columns), Math.ceil(n / REGISTER_TILE.rows), 1] as const
-  return { launches: [{ kernel: registers(traitsOf(params, REGISTER_TILE.step)), uniforms: { m, k, n, ...(rank > 0 ? { rank } : {}) }, grid }] }
+  return {
+    launches: [{ kernel: registers(traitsOf(params, REGISTER_TILE.step)), uniforms: { m, k, n, ...(rank > 0 ? { rank } : {}) }, grid }],
+  }
 }
 
 function tilesWork(_caps: unknown, params: TransposedParams): ReturnType<Form<TransposedParams>['work']> {

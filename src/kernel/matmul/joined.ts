@@ -75,7 +75,13 @@ export interface Sum {
 }
 
 /** Step `l` of a rank for some rows of v, which are columns of y, and some rows of u; `sums` are by row of v, then of u. */
-export function addJoined({ u, v, rank }: Joined, l: U32, rowsOfV: readonly U32[], rowsOfU: readonly U32[], sums: readonly (readonly Sum[])[]): void {
+export function addJoined(
+  { u, v, rank }: Joined,
+  l: U32,
+  rowsOfV: readonly U32[],
+  rowsOfU: readonly U32[],
+  sums: readonly (readonly Sum[])[],
+): void {
   const factors = rowsOfU.map((row) => u.at(row.mul(rank).add(l)))
   rowsOfV.forEach((row, i) => {
     const value = v.at(row.mul(rank).add(l))

@@ -64,7 +64,10 @@ export abstract class ProductMethods extends GatherMethods {
    */
   lora(weight: this, a: this, b: this, scale = 1, { bias, seen }: LoraParts<this> = {}): this {
     this.checkTensors('lora', [weight, a, b], [bias, seen])
-    if (this.rank === 1) return this.unsqueeze(0).lora(weight, a, b, scale, { bias, seen: seen?.unsqueeze(0) }).squeeze(0)
+    if (this.rank === 1)
+      return this.unsqueeze(0)
+        .lora(weight, a, b, scale, { bias, seen: seen?.unsqueeze(0) })
+        .squeeze(0)
     const more = [...(seen === undefined ? [] : [seen]), ...(bias === undefined ? [] : [bias])]
     return this.apply('lora', [this, weight, a, b, ...more], { scale, seen: seen !== undefined, bias: bias !== undefined })
   }
