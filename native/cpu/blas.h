@@ -17,9 +17,11 @@ typedef struct {
   uint32_t m, k, n;
   uint32_t transpose_a, transpose_b;
   uint32_t by_rows; // 1: workgroups are rows of y; 0: its columns
+  uint32_t rank; // of what is added; 0: nothing
 } product;
 
-// y [m, n] = a [m, k] times b [k, n], plus bias [n]; transposed, a lies as [k, m] and b as [n, k]. Buffers: a, b, y, bias or NULL.
+// y [m, n] = a [m, k] times b [k, n], plus bias [n], plus u [m, rank] times v [rank, n]; transposed, a lies as [k, m], b as [n, k]
+// and v as [n, rank]. Buffers: a, b, y, bias or NULL, u, v.
 static void multiply(void *const *buffers, const void *uniforms, const uint32_t grid[3], uint32_t begin, uint32_t end, void *scratch) {
   (void)grid, (void)scratch;
   const product *p = uniforms;
@@ -32,6 +34,10 @@ static void multiply(void *const *buffers, const void *uniforms, const uint32_t 
   for (uint64_t i = 0; bias != NULL && i < rows; i++) memcpy(y + i * n, bias + column, columns * sizeof(float));
   ((sgemm *)(uintptr_t)p->call)(ROW_MAJOR, p->transpose_a ? TRANSPOSED : AS_IT_IS, p->transpose_b ? TRANSPOSED : AS_IT_IS, (int)rows,
     (int)columns, (int)k, 1, a, (int)(p->transpose_a ? m : k), b, (int)(p->transpose_b ? k : n), bias == NULL ? 0 : 1, y, (int)n);
+  if (p->rank == 0) return;
+  const float *u = (const float *)buffers[4] + row * p->rank, *v = (const float *)buffers[5] + column * (p->transpose_b ? p->rank : 1);
+  ((sgemm *)(uintptr_t)p->call)(ROW_MAJOR, AS_IT_IS, p->transpose_b ? TRANSPOSED : AS_IT_IS, (int)rows, (int)columns, (int)p->rank, 1, u,
+    (int)p->rank, v, (int)(p->transpose_b ? p->rank : n), 1, y, (int)n);
 }
 
 #endif

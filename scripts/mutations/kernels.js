@@ -51,6 +51,20 @@ export const KERNELS = [
     tests: FORMS,
   },
   {
+    name: 'the last run of a product leaves out what it has room for',
+    file: 'src/kernel/matmul/panels.ts',
+    find: 'isLast.select(all.sub(from), step)',
+    replace: 'isLast.select(all.sub(from).min(step), step)',
+    tests: ['test/kernel/joined.test.ts'],
+  },
+  {
+    name: 'every sixteen rows have the adapter of the first ones',
+    file: 'src/kernel/linear/packed-linear.ts',
+    find: 'sixteen.mul(p.rank).mul(PACKED_ROWS)',
+    replace: 'sixteen.mul(0).mul(PACKED_ROWS)',
+    tests: ['test/kernel/joined.test.ts'],
+  },
+  {
     name: 'what is turned around in registers has two columns swapped',
     file: 'src/kernel/matmul/pack.ts',
     find: 'return [...evenLow.zip(oddLow), ...evenHigh.zip(oddHigh)]',

@@ -40,9 +40,16 @@ export const TRAIN = [
   {
     name: 'a layer that has a bias and an adapter loses the bias',
     file: 'src/nn/linear.ts',
-    find: 'return bias === undefined ? y : y.add(bias)',
-    replace: 'return y',
+    find: 'scale, { bias, seen',
+    replace: 'scale, { bias: undefined, seen',
     tests: ['test/nn/lora.test.ts'],
+  },
+  {
+    name: 'what comes back through an adapter is not scaled',
+    file: 'src/tensor/op/lora.ts',
+    find: 'scaled(cotangent.matmul(b), attrs.scale)',
+    replace: 'cotangent.matmul(b)',
+    tests: ['test/tensor/lora.test.ts'],
   },
   {
     name: 'gradients of several batches are added up',

@@ -47,8 +47,9 @@ export interface Kernel {
   readonly origin?: Origin | undefined
   /**
    * Says that it is nothing but a product of matrices, which a device may have a better way for: y [m, n] = a [m, k] times b [k, n], plus
-   * bias [n] if there is one. All are f32. Buffers and uniforms have these names; the uniforms transposeA and transposeB say whether a lies
-   * as [k, m] and b as [n, k]. Any grid [x, y, 1] computes all of it; one of more than 1 along z is a batch.
+   * bias [n] if there is one, plus u [m, rank] times v [rank, n] if rank is not 0. All are f32. Buffers and uniforms have these names; the
+   * uniforms transposeA and transposeB say whether a lies as [k, m], and b as [n, k] and v as [n, rank]. Any grid [x, y, 1] computes
+   * all of it; one of more than 1 along z is a batch.
    */
   readonly product?: true | undefined
   /** in binding order: buffers count 0, 1, 2...; uniforms are packed in order into one struct of 4-byte fields */

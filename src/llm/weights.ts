@@ -6,7 +6,7 @@ import { packUniforms } from '../ir/kernel.ts'
 import { boundBuffers } from '../kernel/family.ts'
 import { packedBytes, packedOf, repack } from '../kernel/linear/repack.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
-import type { ModelSource } from '../nn/source.ts'
+import type { Adapter, MatrixShape } from '../nn/source.ts'
 import { GGML_TYPES } from '../quant/type.ts'
 import { operandsFirst } from '../tensor/graph.ts'
 import { operandsOf } from '../tensor/node.ts'
@@ -24,8 +24,8 @@ export interface LoadProgress {
 export interface LoadedModel {
   readonly model: LanguageModel
   readonly weightBytes: number
-  /** The same weights as a model whose linear layers have these adapters. */
-  withAdapters(adapter: ModelSource['adapter']): LanguageModel
+  /** The same weights as a model whose linear layers have these adapters; who makes one is told whether rows of the weight lie packed. */
+  withAdapters(adapter: (name: string, shape: MatrixShape, isPacked: boolean) => Adapter | undefined): LanguageModel
   /** Frees the weights. */
   free(): void
 }
@@ -101,7 +101,12 @@ export async function loadModel(
       device.write(buffer, 0, new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
       storage.put('plain', { buffer, offset: 0 })
     }
-    return { model, weightBytes: total, withAdapters: (adapter) => architecture.build({ ...source, adapter }), free }
+    return {
+      model,
+      weightBytes: total,
+      withAdapters: (adapter) => architecture.build({ ...source, adapter: (name, shape) => adapter(name, shape, asked.isPacked(name)) }),
+      free,
+    }
   } catch (error) {
     free()
     throw error
@@ -115,6 +120,11 @@ class Asked implements TensorFactory {
 
   get weights(): readonly Weight[] {
     return [...this.#weights.values()]
+  }
+
+  /** Whether rows of a tensor lie packed. */
+  isPacked(name: string): boolean {
+    return this.weights.some(({ slice, storage }) => slice.tensor.name === name && storage.has('packed'))
   }
 
   weight(slice: WeightSlice): Tensor {
@@ -148,7 +158,7 @@ function chooseLayouts(model: LanguageModel, weights: readonly Weight[], packs: 
     operandsOf(node).forEach((operand, i) => {
       if (operand.op !== 'leaf') return
       const { storage } = operand.attrs
-      const isFactor = node.op === 'linear' && i === 1
+      const isFactor = (node.op === 'linear' || node.op === 'lora') && i === 1
       layouts.set(storage, (layouts.get(storage) ?? new Set<Layout>()).add(isFactor && packable.has(storage) ? 'packed' : 'plain'))
     })
   }

@@ -29,8 +29,5 @@ export function applyLinear({ weight, bias, adapter, from = 0 }: Linear, x: Tens
   const { a, b, scale, drop } = adapter
   const [out = 1] = weight.shape
   const own = b.shape[0] === out ? b : b.slice([from, from + out])
-  const seen = drop?.(x)
-  if (seen !== undefined) return x.linear(weight, bias).add(seen.linear(a).linear(own).mul(scale))
-  const y = x.lora(weight, a, own, scale)
-  return bias === undefined ? y : y.add(bias)
+  return x.lora(weight, a, own, scale, { bias, seen: drop?.(x) })
 }

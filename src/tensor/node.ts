@@ -96,6 +96,12 @@ export interface AttentionAttrs {
   /** scores become cap * tanh(score / cap); 0: none */
   readonly softcap: number
 }
+export interface LoraAttrs {
+  readonly scale: number
+  /** another tensor like x is what the change sees of it: dropout */
+  readonly seen: boolean
+  readonly bias: boolean
+}
 export interface Quantize8Attrs {
   readonly k: number
   readonly scaled: Scaled
@@ -105,6 +111,8 @@ export interface PackedLinearAttrs {
   /** of what was quantised */
   readonly shape: readonly number[]
   readonly added: Added
+  /** u [n, r] times v [r, m] are added, too */
+  readonly joined: boolean
 }
 type Nothing = Readonly<Record<string, never>>
 
@@ -140,6 +148,10 @@ export interface Operations {
   norm: { operands: [x: TensorNode, ...scales: TensorNode[]]; attrs: NormAttrs }
   softmax: { operands: [x: TensorNode]; attrs: { readonly log: boolean } }
   linear: { operands: [x: TensorNode, weight: TensorNode, ...bias: TensorNode[]]; attrs: Nothing }
+  lora: {
+    operands: [x: TensorNode, weight: TensorNode, a: TensorNode, b: TensorNode, ...seenAndBias: TensorNode[]]
+    attrs: LoraAttrs
+  }
   linearTransposed: { operands: [x: TensorNode, weight: TensorNode]; attrs: Nothing }
   dequantize: { operands: [weight: TensorNode]; attrs: Nothing }
   embedding: { operands: [table: TensorNode, ids: TensorNode]; attrs: Nothing }
@@ -158,7 +170,11 @@ export interface Operations {
   // made by rewrites only
   copy: { operands: [x: TensorNode]; attrs: Nothing }
   quantize8: { operands: TensorNode[]; attrs: Quantize8Attrs }
-  packedLinear: { operands: [x: TensorNode, weight: TensorNode, ...added: TensorNode[]]; attrs: PackedLinearAttrs }
+  joinedLinear: {
+    operands: [x: TensorNode, weight: TensorNode, u: TensorNode, v: TensorNode, ...bias: TensorNode[]]
+    attrs: { readonly transposed: boolean }
+  }
+  packedLinear: { operands: [x: TensorNode, weight: TensorNode, ...addedAndJoined: TensorNode[]]; attrs: PackedLinearAttrs }
 }
 
 export type OpName = keyof Operations

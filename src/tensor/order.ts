@@ -2,7 +2,7 @@
 // overwrites it. Where that is impossible, because a reader needs the new value as well, the reader gets a copy of the old one.
 
 import { type Graph, graphOf, replaceNodes, withOperands } from './graph.ts'
-import { type TensorNode, bytesOf, operandsOf } from './node.ts'
+import { type TensorNode, bytesOf, operandsOf, sizeOf } from './node.ts'
 import { hasKernels, inPlaceOperand } from './op/index.ts'
 import { fail, show } from './operand.ts'
 import type { Storage } from './storage.ts'
@@ -39,9 +39,33 @@ export function orderNodes(given: Graph, reads: number): Order {
   let graph = copyReads(given, reads)
   for (;;) {
     const result = sort(graph)
-    if (!('reader' in result)) return { roots: graph.roots, nodes: result }
+    if (!('reader' in result)) return { roots: graph.roots, nodes: earlySmall(result) }
     graph = graphOf(graph.roots.map(copyFor(graph, result)))
   }
+}
+
+/** A product of a weight is small if its result is at most this share of what it multiplies. */
+const SMALL_SHARE = 1 / 8
+
+/**
+ * Small products right behind what they multiply: what adapters of several layers make of one tensor is computed side by side then, and no
+ * large product waits for one of them. They overwrite nothing, and readers may always come earlier.
+ */
+function earlySmall(nodes: readonly TensorNode[]): readonly TensorNode[] {
+  const isSmall = (node: TensorNode): boolean =>
+    node.op === 'linear' &&
+    node.src.length === 2 &&
+    node.src[1].op === 'leaf' &&
+    sizeOf(node.shape) <= SMALL_SHARE * sizeOf(node.src[0].shape)
+  if (!nodes.some(isSmall)) return nodes
+  const behind = new Map<TensorNode, TensorNode[]>()
+  for (const node of nodes) {
+    const [x] = isSmall(node) ? operandsOf(node) : []
+    if (x !== undefined && x.op !== 'leaf') behind.set(x, [...(behind.get(x) ?? []), node])
+  }
+  const moved = new Set([...behind.values()].flat())
+  const withFollowers = (node: TensorNode): TensorNode[] => [node, ...(behind.get(node) ?? []).flatMap(withFollowers)]
+  return nodes.flatMap((node) => (moved.has(node) ? [] : withFollowers(node)))
 }
 
 /** A reader that would have to come both before and after what overwrites the value that it reads. */

@@ -34,6 +34,9 @@ export function formatCases(format: string): readonly Case[] {
   const linear = (n: number, bias: boolean): object => ({ format, m: bias ? 17 : 16, k: 256, n, bias })
   return [
     ...ROWS.flatMap((n) => BIASES.map((bias) => of('linear', linear(n, bias)))),
+    // sums that go on along a rank, forwards and backwards
+    ...[1, 2, 9].flatMap((n) => BIASES.map((bias) => of('linear', { ...linear(n, bias), rank: 5 }))),
+    of('linearTransposed', { format, m: 17, k: 256, n: 9, rank: 5 }),
     of('gather', { format, rows: 3, cols: 512, tableRows: 4 }),
     of('dequantize', { format, elements: 2304 }),
   ]

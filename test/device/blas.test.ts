@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { asyncProperty, assert, boolean, integer, property, record } from 'fast-check'
+import { asyncProperty, assert, boolean, constant, integer, property, record } from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { findDifference } from '../../src/device/open/compare.ts'
 import { findBlas } from '../../src/device/cpu/blas/library.ts'
@@ -18,6 +18,7 @@ import type { Device } from '../../src/device/device.ts'
 import { runFamily } from '../../src/device/open/run-family.ts'
 import { openVerdicts } from '../../src/device/open/verdict.ts'
 import { packUniforms } from '../../src/ir/kernel.ts'
+import { type Launch, boundBuffers } from '../../src/kernel/family.ts'
 import { linear } from '../../src/kernel/linear/linear.ts'
 import { matmul } from '../../src/kernel/matmul/matmul.ts'
 import type { BatchAxis } from '../../src/kernel/matmul/params.ts'
@@ -29,6 +30,7 @@ interface Shape {
   readonly k: number
   readonly n: number
   readonly bias: boolean
+  readonly rank?: number
 }
 const paramsOf = (shape: Shape) => ({ format: 'f32', ...shape })
 const [level] = NATIVE_LEVELS.slice(-1) // the one that every CPU has
@@ -64,10 +66,17 @@ const open = (threads: number, blas: BlasOptions): Promise<Device> =>
 const valuesOf = (count: number, seed: number): Float32Array => Float32Array.from({ length: count }, (_, i) => Math.sin(i * 1.7 + seed))
 
 /** What is wrong with a product that a device computes, guards included. */
-async function check(device: Device, { m, k, n, bias }: Shape): Promise<string | undefined> {
-  const inputs = { x: valuesOf(n * k, 1), w: valuesOf(m * k, 2), ...(bias ? { bias: valuesOf(m, 3) } : {}) }
-  const { y } = await runFamily(device, linear, paramsOf({ m, k, n, bias }), inputs, { sentinels: true })
-  return findDifference(y, linear.define(inputs, paramsOf({ m, k, n, bias })).y!, linear.tolerance(paramsOf({ m, k, n, bias })))
+async function check(device: Device, shape: Shape): Promise<string | undefined> {
+  const { m, k, n, bias, rank = 0 } = shape
+  const joined = rank === 0 ? {} : { u: valuesOf(n * rank, 4), v: valuesOf(rank * m, 5) }
+  const inputs = { x: valuesOf(n * k, 1), w: valuesOf(m * k, 2), ...(bias ? { bias: valuesOf(m, 3) } : {}), ...joined }
+  const { y } = await runFamily(device, linear, paramsOf(shape), inputs, { sentinels: true })
+  return findDifference(y, linear.define(inputs, paramsOf(shape)).y!, linear.tolerance(paramsOf(shape)))
+}
+
+/** What a dispatch binds, given the buffers of the product. */
+function buffersBy<T>(launch: Launch, given: Readonly<Record<string, T>>): T[] {
+  return boundBuffers(launch).map((name) => given[name]!)
 }
 
 /** Timings in memory. */
@@ -146,16 +155,16 @@ describe.each(libraries)('products by %s', (_, library) => {
   it('are right for any size', async () => {
     const side = integer({ min: 1, max: 70 })
     await assert(
-      asyncProperty(record({ m: side, k: side, n: side, bias: boolean() }), async (shape) => {
+      asyncProperty(record({ m: side, k: side, n: side, bias: boolean(), rank: integer({ min: 0, max: 9 }) }), async (shape) => {
         for (const device of devices) expect(await check(device, shape)).toBeUndefined()
       }),
       {
         numRuns: 40,
         examples: [
-          [{ m: 1, k: 1, n: 1, bias: true }],
-          [{ m: 1, k: 67, n: 1, bias: false }],
-          [{ m: 200, k: 3, n: 1, bias: true }],
-          [{ m: 1, k: 3, n: 200, bias: true }],
+          [{ m: 1, k: 1, n: 1, bias: true, rank: 0 }],
+          [{ m: 1, k: 67, n: 1, bias: false, rank: 0 }],
+          [{ m: 200, k: 3, n: 1, bias: true, rank: 0 }],
+          [{ m: 1, k: 3, n: 200, bias: true, rank: 2 }],
         ],
       },
     )
@@ -199,7 +208,7 @@ describe.each(libraries)('products by %s', (_, library) => {
     const multiply = {
       kind: 'dispatch',
       program: await device.compile(launch!.kernel),
-      buffers: [{ buffer: x }, { buffer: w }, { buffer: y }],
+      buffers: buffersBy(launch!, { x: { buffer: x }, w: { buffer: w }, y: { buffer: y } }),
       uniforms: packUniforms(launch!.kernel, launch!.uniforms),
       grid: launch!.grid,
     } as const
@@ -228,11 +237,7 @@ describe.each(libraries)('products by %s', (_, library) => {
       {
         kind: 'dispatch',
         program: await device.compile(launch!.kernel),
-        buffers: [
-          { blank: 0, bytes: 8 },
-          { blank: 1, bytes: 16 },
-          { blank: 2, bytes: 8 },
-        ],
+        buffers: buffersBy(launch!, { x: { blank: 0, bytes: 8 }, w: { blank: 1, bytes: 16 }, y: { blank: 2, bytes: 8 } }),
         uniforms: packUniforms(launch!.kernel, launch!.uniforms),
         grid: launch!.grid,
       },
@@ -255,7 +260,7 @@ describe('the choice', () => {
   it('is made for classes of sizes', () => {
     const side = integer({ min: 1, max: 2 ** 20 })
     assert(
-      property(record({ m: side, k: side, n: side, transposeA: boolean(), transposeB: boolean() }), (size) => {
+      property(record({ m: side, k: side, n: side, rank: constant(0), transposeA: boolean(), transposeB: boolean() }), (size) => {
         const measured = measuredSize(size)
         const { m, k, n } = measured
         expect([m, k, n].every((count, i) => Number.isInteger(Math.log2(count)) && count <= [size.m, size.k, size.n][i]!)).toBe(true)
@@ -263,7 +268,7 @@ describe('the choice', () => {
         expect(measuredSize(measured)).toEqual({ ...size, m, k, n })
       }),
     )
-    const lie = { transposeA: false, transposeB: true }
+    const lie = { rank: 0, transposeA: false, transposeB: true }
     expect(measuredSize({ m: 2048, k: 2048, n: 128, ...lie })).toEqual({ m: 256, k: 512, n: 128, ...lie })
   })
 

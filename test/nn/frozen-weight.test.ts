@@ -45,11 +45,12 @@ describe.each(FORMATS.map(({ name }) => name))('%s', (format) => {
     expectClose(await dy.linearTransposed(weight).data(), await want!.data())
   })
 
-  test('lora has the values and gradients of what it stands for', async () => {
+  // vectors, and matrices
+  test.each([ROWS, 4 * ROWS])('lora of %i rows has the values and gradients of what it stands for', async (rows) => {
     await using device = await openCpu()
     const weight = weightOf(device, format)
-    const [x, a, b] = [filled(device, [ROWS, INNER], 1), filled(device, [RANK, INNER], 2), filled(device, [OUT, RANK], 3)]
-    const dy = filled(device, [ROWS, OUT], 4)
+    const [x, a, b] = [filled(device, [rows, INNER], 1), filled(device, [RANK, INNER], 2), filled(device, [OUT, RANK], 3)]
+    const dy = filled(device, [rows, OUT], 4)
     const plain = x.matmul(weight.to('f32').add(b.matmul(a).mul(1.5)).transpose())
     const y = x.lora(weight, a, b, 1.5)
     // What is computed has forgotten what it was computed from.

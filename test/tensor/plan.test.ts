@@ -32,6 +32,7 @@ const fusedOperations: Record<string, (device: Device) => Tensor> = {
   softmax: (device) => filled(device, [4, 33], 1).mul(9).softmax(),
   linear: (device) => filled(device, [3, 32], 1).linear(filled(device, [5, 32], 2), filled(device, [5], 3)),
   linearTransposed: (device) => filled(device, [3, 5], 1).linearTransposed(filled(device, [5, 32], 2)),
+  lora: (device) => filled(device, [3, 32], 1).lora(filled(device, [5, 32], 2), filled(device, [2, 32], 3), filled(device, [5, 2], 4), 0.5),
   attention: (device) =>
     filled(device, [2, 4 * 8], 1).cachedAttention(filled(device, [2, 10, 8], 2), filled(device, [2, 10, 8], 3), integers(device, [6, 9]), {
       heads: 4,

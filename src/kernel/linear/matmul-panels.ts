@@ -9,9 +9,9 @@ import type { LinearParams } from './params.ts'
 export const matmulPanels: Form<LinearParams> = {
   name: 'matmul panels',
   fits: isCpu,
-  work: (caps, { format, m, k, n, bias }) => {
-    const sizes = { m: n, n: m, k, transposeA: false, transposeB: true, batch: [] }
-    return { launches: [{ ...panelLaunch(caps, { a: 'f32', b: format, y: 'f32', bias, ...sizes }), binds: { a: 'x', b: 'w' } }] }
+  work: (caps, { format, m, k, n, bias, rank = 0 }) => {
+    const sizes = { m: n, n: m, k, transposeA: false, transposeB: true, batch: [], rank }
+    return { launches: [panelLaunch(caps, { a: 'f32', b: format, y: 'f32', bias, ...sizes }, { a: 'x', b: 'w' })] }
   },
   // Other formats are packed (packed-linear.ts).
   kernels: (caps) =>

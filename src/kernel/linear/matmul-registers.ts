@@ -8,7 +8,7 @@ import { type Form, isGpu } from '../family.ts'
 import { type PutFour, REGISTER_TILE, multiplyRegisters } from '../matmul/registers.ts'
 import { type Team, eachFour, readFour } from '../matmul/stage.ts'
 import { template } from '../template.ts'
-import { type MatmulTraits, rowsOf, traitsOf, weightsOf } from './matmul-stage.ts'
+import { type MatmulTraits, moreSteps, rowsOf, traitsOf, weightsOf } from './matmul-stage.ts'
 import { type LinearParams, linearParams } from './params.ts'
 
 const { rows: ROWS, columns: OUTS, step: STEP, lanes: LANES } = REGISTER_TILE
@@ -17,18 +17,18 @@ export const matmulRegisters: Form<LinearParams> = {
   name: 'matmul registers',
   fits: isGpu,
   work: (_caps, params) => {
-    const { m, k, n } = params
+    const { m, k, n, rank = 0 } = params
     const grid = [Math.ceil(m / OUTS), Math.ceil(n / ROWS), 1] as const
-    return { launches: [{ kernel: registers(traitsOf(params, STEP)), uniforms: { m, k, n }, grid }] }
+    return { launches: [{ kernel: registers(traitsOf(params, STEP)), uniforms: { m, k, n, ...(rank > 0 ? { rank } : {}) }, grid }] }
   },
 }
 
 const registers = template<MatmulTraits>({ family: 'linear', form: 'matmul registers' }, (traits, kernel) => {
-  const { bias, ragged, aligned } = traits
+  const { bias, joined, ragged, aligned } = traits
   const format = formatOf(traits.format)
   return kernel(
-    `matmul_${format.name}${aligned ? (ragged ? '_ragged' : '') : '_odd'}`,
-    { params: { ...linearParams(format, bias, aligned), n: uniform('u32') }, workgroup: [LANES] },
+    `matmul_${format.name}${aligned ? (ragged ? '_ragged' : '') : '_odd'}${joined ? '_joined' : ''}`,
+    { params: { ...linearParams(format, bias, aligned, joined), n: uniform('u32') }, workgroup: [LANES] },
     (p, k) => {
       const [outFirst, rowFirst] = [k.let('outFirst', k.workgroupId.x.mul(OUTS)), k.let('rowFirst', k.workgroupId.y.mul(ROWS))]
       const [rows, weights] = [rowsOf(traits, p), weightsOf(traits, p)]
@@ -52,6 +52,7 @@ const registers = template<MatmulTraits>({ family: 'linear', form: 'matmul regis
             (k) => stageRows({ lane: k.lane.sub(OUTS), lanes: LANES - OUTS }, putRow),
           )
         },
+        more: moreSteps(k, p, { lane: k.lane, lanes: LANES }, { rowFirst, rows: ROWS, outFirst, outs: OUTS }, 1),
         store: (r, o, sum) => {
           const [out, row] = [outFirst.add(o), rowFirst.add(r)]
           k.when(out.lt(p.m).and(row.lt(p.n)), () => {

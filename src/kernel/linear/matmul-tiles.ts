@@ -9,7 +9,7 @@ import type { Form } from '../family.ts'
 import { eachFour, readFour } from '../matmul/stage.ts'
 import { MATRIX_TILE, TILE_KERNEL, hasTiles, multiplyTiles } from '../matmul/matrix-tiles.ts'
 import { template } from '../template.ts'
-import { type MatmulTraits, rowsOf, traitsOf, weightsOf } from './matmul-stage.ts'
+import { type MatmulTraits, moreSteps, rowsOf, traitsOf, weightsOf } from './matmul-stage.ts'
 import { type LinearParams, linearParams } from './params.ts'
 
 /** Steps are two chunks: with 64 rows of w that is a chunk for each lane. */
@@ -19,20 +19,20 @@ export const matmulTiles: Form<LinearParams> = {
   name: 'matmul tiles',
   fits: hasTiles,
   work: (_caps, params) => {
-    const { m, k, n } = params
+    const { m, k, n, rank = 0 } = params
     const grid = [Math.ceil(m / OUTS), Math.ceil(n / ROWS), 1] as const
-    return { launches: [{ kernel: tiles(traitsOf(params, STEP)), uniforms: { m, k, n }, grid }] }
+    return { launches: [{ kernel: tiles(traitsOf(params, STEP)), uniforms: { m, k, n, ...(rank > 0 ? { rank } : {}) }, grid }] }
   },
   // weights are rounded to f16
   tolerance: () => 1e-6,
 }
 
 const tiles = template<MatmulTraits>({ family: 'linear', form: 'matmul tiles' }, (traits, kernel) => {
-  const { bias, ragged, aligned } = traits
+  const { bias, joined, ragged, aligned } = traits
   const format = formatOf(traits.format)
   return kernel(
-    `matmul_${format.name}_tiles${ragged ? '_ragged' : ''}`,
-    { params: { ...linearParams(format, bias, aligned), n: uniform('u32') }, ...TILE_KERNEL },
+    `matmul_${format.name}_tiles${ragged ? '_ragged' : ''}${joined ? '_joined' : ''}`,
+    { params: { ...linearParams(format, bias, aligned, joined), n: uniform('u32') }, ...TILE_KERNEL },
     (p, k) => {
       const [outFirst, rowFirst] = [k.let('outFirst', k.workgroupId.x.mul(OUTS)), k.let('rowFirst', k.workgroupId.y.mul(ROWS))]
       const [rows, weights] = [rowsOf(traits, p), weightsOf(traits, p)]
@@ -57,6 +57,7 @@ const tiles = template<MatmulTraits>({ family: 'linear', form: 'matmul tiles' },
           }
           eachFour(k, team, rows, ROWS, STEP, (i, v) => putRow(i, v.mul(4), readFour(k, rows, rowFirst.add(i), from.add(v.mul(4)))))
         },
+        more: moreSteps(k, p, team, { rowFirst, rows: ROWS, outFirst, outs: OUTS }, 4),
         ...(bias ? {} : { whole: { inside, y: p.y, corner: k.let('corner', rowFirst.mul(p.m).add(outFirst)), pitch: p.m } }),
         store: (k, r, o, sum) => {
           const [out, row] = [k.let('out', outFirst.add(o)), k.let('row', rowFirst.add(r))]

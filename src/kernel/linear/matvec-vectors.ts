@@ -7,6 +7,7 @@ import { buffer, uniform } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { FORMATS, formatOf } from '../../quant/index.ts'
 import { type Form, isCpu } from '../family.ts'
+import { JOINED_PARAMS, addJoined, joinedBinds } from '../matmul/joined.ts'
 import { combinations, template } from '../template.ts'
 import { type LinearParams, MATVEC_ROWS, linearParams } from './params.ts'
 
@@ -30,10 +31,11 @@ const ELEMENT_FORMATS = FORMATS.filter(({ element }) => element !== undefined).m
 export const matvecVectors: Form<LinearParams> = {
   name: 'matvec vectors',
   fits: (caps, { format, n }) => isCpu(caps) && n <= MATVEC_ROWS && formatOf(format).element !== undefined,
-  work: ({ width }, { format, m, k, n, bias }) => {
+  work: ({ width }, { format, m, k, n, bias, rank = 0 }) => {
     const columns = COLUMNS.find((size) => size >= n) ?? MATVEC_ROWS
-    const uniforms = { m, k, ...(columns > 1 ? { n } : {}) }
-    return { launches: [{ kernel: vectors({ format, bias, width, columns }), uniforms, grid: [Math.ceil(m / rowsFor(columns)), 1, 1] }] }
+    const uniforms = { m, k, rank, ...(columns > 1 ? { n } : {}) }
+    const kernel = vectors({ format, bias, width, columns })
+    return { launches: [{ kernel, uniforms, grid: [Math.ceil(m / rowsFor(columns)), 1, 1], binds: joinedBinds(rank, 'x') }] }
   },
   kernels: ({ width }) =>
     combinations<VectorTraits>({ format: ELEMENT_FORMATS, bias: [false, true], width: [width], columns: COLUMNS }).map(vectors),
@@ -46,7 +48,8 @@ const vectors = template<VectorTraits>({ family: 'linear', form: 'matvec vectors
   const rows = rowsFor(columns)
   const line = LINE / storageBytes(format.storage) // elements
   const params = {
-    ...linearParams(format, bias, false),
+    ...linearParams(format, bias, false, false),
+    ...JOINED_PARAMS,
     x: buffer('f32', 'read'),
     ...(columns > 1 ? { n: uniform('u32') } : {}),
   }
@@ -76,6 +79,9 @@ const vectors = template<VectorTraits>({ family: 'linear', form: 'matvec vectors
         inputs.forEach((input, c) => add(totals[r]?.[c], weight.mul(p.x.at(input.add(i)))))
       })
     })
+    const outs = totals.map((_, r) => k.let('out', first.add(r).min(p.m.sub(1))))
+    const rowsOfU = inputs.map((_, c) => k.let('rowOfU', last === undefined ? k.const('u32', c) : last.min(c)))
+    k.for({ name: 'l', to: p.rank }, (l) => addJoined(p, l, outs, rowsOfU, totals))
     totals.forEach((ofRow, r) =>
       ofRow.forEach((total, c) => {
         const row = first.add(r)

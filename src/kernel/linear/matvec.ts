@@ -12,6 +12,7 @@ import { CHUNK, type Format, type Weights } from '../../quant/format.ts'
 import { formatOf } from '../../quant/index.ts'
 import { type Form, isCpu, isGpu } from '../family.ts'
 import { combineLanes, flatGrid, flatGroup } from '../lanes.ts'
+import { addJoined, joinedOf } from '../matmul/joined.ts'
 import { type Write, template } from '../template.ts'
 import { type LinearParams, MATVEC_ROWS, linearParams } from './params.ts'
 
@@ -19,6 +20,7 @@ import { type LinearParams, MATVEC_ROWS, linearParams } from './params.ts'
 interface MatvecTraits {
   readonly format: string
   readonly bias: boolean
+  readonly joined: boolean
   /** rows of x are multiples of four elements, or the format wants whole blocks */
   readonly aligned: boolean
   readonly lanes: number
@@ -44,16 +46,16 @@ const isAligned = (format: Format, inner: number): boolean => format.element ===
 /** A walk of a CPU takes all rows of x, and may have room for more. */
 const SERIAL_COLUMNS = [1, 2, 4, MATVEC_ROWS]
 
-function serialTraits(format: string, bias: boolean, aligned: boolean, columns: number): MatvecTraits {
-  return { format, bias, aligned, lanes: 1, subgroup: 0, rows: columns > 4 ? FEW_ROWS : ROWS, columns, walks: columns > 1 }
+function serialTraits(format: string, bias: boolean, joined: boolean, aligned: boolean, columns: number): MatvecTraits {
+  return { format, bias, joined, aligned, lanes: 1, subgroup: 0, rows: columns > 4 ? FEW_ROWS : ROWS, columns, walks: columns > 1 }
 }
 
 export const matvecSerial: Form<LinearParams> = {
   name: 'matvec serial',
   fits: (caps, { n }) => isCpu(caps) && n <= MATVEC_ROWS,
-  work: (caps, { format, m, k, n, bias }) => {
-    const traits = serialTraits(format, bias, isAligned(formatOf(format), k), SERIAL_COLUMNS.find((size) => size >= n) ?? n)
-    const uniforms = { m, k, ...(traits.walks ? { n } : {}) }
+  work: (caps, { format, m, k, n, bias, rank = 0 }) => {
+    const traits = serialTraits(format, bias, rank > 0, isAligned(formatOf(format), k), SERIAL_COLUMNS.find((size) => size >= n) ?? n)
+    const uniforms = { m, k, ...(traits.walks ? { n } : {}), ...(rank > 0 ? { rank } : {}) }
     return { launches: [{ kernel: serial(traits), uniforms, grid: flatGrid(caps, Math.ceil(m / traits.rows)) }] }
   },
 }
@@ -67,24 +69,26 @@ const columnsFor = ({ subgroup }: Caps): number => (subgroup >= 16 ? 4 : 2)
 export const matvecLanes: Form<LinearParams> = {
   name: 'matvec lanes',
   fits: (caps, { n }) => isGpu(caps) && n <= MATVEC_ROWS,
-  work: (caps, { format, m, k, n, bias }) => {
+  work: (caps, { format, m, k, n, bias, rank = 0 }) => {
     const subgroup = caps.subgroup > 1 ? caps.subgroup : 0
     const walks = n > 1
     const rows = walks ? FEW_ROWS : ROWS
     const aligned = isAligned(formatOf(format), k)
-    const kernel = onLanes({ format, bias, aligned, lanes: LANES, subgroup, rows, columns: walks ? columnsFor(caps) : 1, walks })
+    const joined = rank > 0
+    const kernel = onLanes({ format, bias, joined, aligned, lanes: LANES, subgroup, rows, columns: walks ? columnsFor(caps) : 1, walks })
     const groups = subgroup > 0 ? LANES / subgroup : 1
-    return { launches: [{ kernel, uniforms: { m, k, ...(walks ? { n } : {}) }, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
+    const uniforms = { m, k, ...(walks ? { n } : {}), ...(joined ? { rank } : {}) }
+    return { launches: [{ kernel, uniforms, grid: flatGrid(caps, Math.ceil(m / (groups * rows))) }] }
   },
 }
 
 function writeMatvec(traits: MatvecTraits, kernel: Write): Kernel {
-  const { format: name, bias, aligned, lanes, subgroup, rows, columns, walks } = traits
+  const { format: name, bias, joined, aligned, lanes, subgroup, rows, columns, walks } = traits
   const format = formatOf(name)
   const groups = subgroup > 0 ? lanes / subgroup : 1
   const width = subgroup > 0 ? subgroup : lanes // lanes that share rows
-  const params = { ...linearParams(format, bias, aligned), ...(walks ? { n: uniform('u32') } : {}) }
-  const title = `matvec_${name}${walks ? `_n${columns}` : ''}`
+  const params = { ...linearParams(format, bias, aligned, joined), ...(walks ? { n: uniform('u32') } : {}) }
+  const title = `matvec_${name}${walks ? `_n${columns}` : ''}${joined ? '_joined' : ''}`
   return kernel(title, { params, workgroup: [lanes], subgroup }, (p, k) => {
     const combine = subgroup > 0 || lanes === 1 ? undefined : combineLanes(k, { lanes, subgroup })
     const total = (value: Value<'f32'>): Value<'f32'> => (subgroup > 0 ? k.subSum(value) : (combine?.('sum', value) ?? value))
@@ -97,11 +101,16 @@ function writeMatvec(traits: MatvecTraits, kernel: Write): Kernel {
     )
     // Rows past the end repeat the last one and are not stored, so that no lane leaves early.
     const rowOf = Array.from({ length: rows }, (_, r) => k.let('row', first.add(r).min(p.m.sub(1))))
+    const more = joinedOf(p)
     const me = subgroup > 0 ? k.sublane : k.lane
     const x = aligned ? inFours(p.x as Readable<'f32x4', Uniformity>) : inOnes(p.x as Readable<'f32', Uniformity>)
     const walk = (columnOf: readonly Value<'u32'>[], isColumn: (column: number) => Value<'bool'> | undefined): void => {
       const sums = rowOf.map((row) => ({ row, columns: columnOf.map((at) => ({ at, sum: k.var('sum', k.const('f32', 0)) })) }))
       accumulate(k, { format, x, w: p.w, inner: p.k, me, width, weightsFirst: lanes > 1 && columns > 2 }, sums)
+      if (more !== undefined) {
+        const all = sums.map((ofRow) => ofRow.columns.map(({ sum }) => sum))
+        k.for({ name: 'l', from: me, to: more.rank, step: width }, (l) => addJoined(more, l, rowOf, columnOf, all))
+      }
       sums.forEach(({ row, columns: ofRow }, r) =>
         ofRow.forEach(({ at, sum }, column) => {
           const result = total(sum.get())

@@ -1,15 +1,16 @@
-// y [n, m] = x [n, k] times w [m, k] transposed, with w packed sixteen rows side by side and x in int8 (activations.ts). One workgroup
+// y [n, m] = x [n, k] times w [m, k] transposed, plus what there is to add, with w packed sixteen rows side by side and x in int8 (activations.ts). One workgroup
 // takes sixteen rows of w and walks the columns (rows of x) a few at a time: while they fit the registers, weights are loaded once for all.
 
 import { item } from '../../base/list.ts'
 import type { Caps } from '../../base/caps.ts'
 import type { Width } from '../../base/dtype.ts'
-import { type Handles, type LaneScope, buffer, uniform } from '../../ir/author.ts'
+import { type Handles, type LaneScope, type Var, buffer, uniform } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { formatOf } from '../../quant/index.ts'
 import { PACKED_ROWS, type Packed, type PackedTile, packedBlock, packedGroupBytes, runOf } from '../../quant/packed/packed.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { type Arrays, type Work, family, isCpu } from '../family.ts'
+import { JOINED_PARAMS, joinedBinds, joinedBuffers } from '../matmul/joined.ts'
 import { combinations, template } from '../template.ts'
 import { type ActivationShape, dequantized, quantize, quantizedWords, streamsOf, tileSizes } from './activations.ts'
 import { PACKED_FORMATS, packedOf } from './repack.ts'
@@ -31,11 +32,13 @@ export interface PackedLinearParams {
   /** rows of x side by side in a tile (activations.ts) */
   readonly columns: number
   readonly added: Added
+  /** of u [n, rank] times v, which is added too and lies with sixteen rows side by side: [m / 16, rank, 16]; 0 if not given */
+  readonly rank?: number
 }
 
 export const packedLinear = family<PackedLinearParams>({
   name: 'packedLinear',
-  about: 'int8 rows times a packed weight matrix, plus a bias or a residual',
+  about: 'int8 rows times a packed weight matrix, plus a bias or a residual, plus a product of low rank',
   // f32 sums of exact integer products; the minimums of K-quants go with sums of activations that have 14 bits.
   tolerance: ({ format, k }) => (packedOf(format, k)?.scaled === 32 ? 1e-12 : 2e-7),
   // every kernel there is: tiles that are full and not, matrices that end among rows, and enough of them for several streams
@@ -46,6 +49,8 @@ export const packedLinear = family<PackedLinearParams>({
       { format, m: 33, k: 512, n: 3, columns: 4, added },
       { format, m: 17, k: 256, n: 13, columns: 8, added },
       { format, m: 416, k: 256, n: 1, columns: 1, added },
+      { format, m: 35, k: 256, n: 1, columns: 1, added, rank: 8 },
+      { format, m: 33, k: 256, n: 7, columns: 4, added, rank: 3 },
     ]),
   ),
   proofs: [
@@ -53,11 +58,12 @@ export const packedLinear = family<PackedLinearParams>({
     { format: 'q6_k', m: 16, k: 512, n: 3, columns: 4, added: 'residual' },
     { format: 'q8_0', m: 16, k: 256, n: 2, columns: 2, added: 'nothing' },
   ],
-  buffers: ({ format, m, k, n, added }) => [
+  buffers: ({ format, m, k, n, added, rank = 0 }) => [
     { name: 'x', role: 'in', type: 'u32', elements: quantizedWords(n, k, scaledOf(format)) },
     { name: 'w', role: 'in', type: format, elements: m * k, packedRows: m, cold: true },
     ...(added === 'bias' ? [{ name: 'bias', role: 'in', type: 'f32', elements: m } as const] : []),
     ...(added === 'residual' ? [{ name: 'residual', role: 'in', type: 'f32', elements: n * m } as const] : []),
+    ...joinedBuffers(rank, n, PACKED_ROWS * Math.ceil(m / PACKED_ROWS)),
     { name: 'y', role: 'out', type: 'f32', elements: n * m },
   ],
   inputs: (params, random) => ({
@@ -82,7 +88,7 @@ export const packedLinear = family<PackedLinearParams>({
           .map(rows),
     },
   ],
-  cost: ({ m, k, n }) => ({ operations: 2 * m * k * n, arithmetic: 'i8' }),
+  cost: ({ m, k, n, rank = 0 }) => ({ operations: 2 * m * (k + rank) * n, arithmetic: 'i8' }),
   define,
 })
 
@@ -95,13 +101,16 @@ export function shapeOf({ format, n, k, columns }: PackedLinearParams): Activati
 }
 
 /** `x` is words, `w` the values of the weight. */
-function define({ x, w, bias, residual }: Arrays, params: PackedLinearParams): Arrays {
-  const { m, k, n } = params
+function define(arrays: Arrays, params: PackedLinearParams): Arrays {
+  const { x, w, bias, residual, u, v } = arrays
+  const { m, k, n, rank = 0 } = params
   const values = dequantized(Uint32Array.from(x ?? []), shapeOf(params))
   const y = new Float32Array(n * m)
   for (let row = 0; row < n; row++) {
     for (let out = 0; out < m; out++) {
       let sum = (bias?.[out] ?? 0) + (residual?.[row * m + out] ?? 0)
+      const start = Math.floor(out / PACKED_ROWS) * rank * PACKED_ROWS + (out % PACKED_ROWS)
+      for (let l = 0; l < rank; l++) sum += (u?.[row * rank + l] ?? 0) * (v?.[start + l * PACKED_ROWS] ?? 0)
       for (let i = 0; i < k; i++) sum += (values[row * k + i] ?? 0) * (w?.[out * k + i] ?? 0)
       y[row * m + out] = sum
     }
@@ -125,7 +134,7 @@ function isStreamed(format: GgmlType, columns: number): boolean {
 }
 
 function work(caps: Caps, params: PackedLinearParams): Work {
-  const { format, m, k, n, columns, added } = params
+  const { format, m, k, n, columns, added, rank = 0 } = params
   const packed = packedOf(format, k)
   if (packed === undefined) return { launches: [] }
   const streams = streamsFor(caps, params)
@@ -138,9 +147,10 @@ function work(caps: Caps, params: PackedLinearParams): Work {
     groupWords: packedGroupBytes(packed, k) / 4,
     adds: added === 'nothing' ? 0 : 1,
     addedStep,
+    rank,
   }
   // One buffer under several element types: words of quants, bytes and halves of scales. Where nothing is added, nothing is read.
-  const binds = { floats: 'x', bytes: 'w', halves: 'w', added: added === 'nothing' ? 'x' : added }
+  const binds = { floats: 'x', bytes: 'w', halves: 'w', added: added === 'nothing' ? 'x' : added, ...joinedBinds(rank, 'x') }
   return { launches: [{ kernel, uniforms, grid: [Math.ceil(m / PACKED_ROWS / streams), 1, 1], binds }] }
 }
 
@@ -168,6 +178,7 @@ const PARAMS = {
   adds: uniform('u32'),
   /** elements from what is added to a column to what is added to the next: none for a bias */
   addedStep: uniform('u32'),
+  ...JOINED_PARAMS,
 }
 
 const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (traits, kernel) => {
@@ -182,10 +193,11 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
     const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
     // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
     const last = p.m.sub(1).div(PACKED_ROWS)
-    const starts = Array.from({ length: streams }, (_, stream) => {
+    const sixteens = Array.from({ length: streams }, (_, stream) => {
       const sixteen = k.workgroupId.x.mul(streams).add(stream)
-      return k.let('start', (streams > 1 ? sixteen.min(last) : sixteen).mul(p.groupWords))
+      return k.let('sixteen', streams > 1 ? sixteen.min(last) : sixteen)
     })
+    const starts = sixteens.map((sixteen) => k.let('start', sixteen.mul(p.groupWords)))
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
     const activations = activationsOf(k, p, packed, columns, tiles)
     k.for({ name: 'tile', to: tiles }, (tileId) => {
@@ -203,6 +215,7 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
           packed.multiply(k, { width, sums, streams, ...weightsOf(p, traits, quants, scales), ...activations(place) })
         })
       })
+      addJoinedRows(k, p, width, tileId.mul(columns), sixteens, sums)
       sums.forEach((all, group) =>
         all.forEach((sum, c) => {
           const column = tileId.mul(columns).add(c)
@@ -284,6 +297,31 @@ function activationsOf(
 function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b: Value<'u32'>) => void): void {
   if (run === 1) body(k.const('u32', 0))
   else k.for({ name: 'b', to: count }, (b) => body(b))
+}
+
+/** Adds u times v to the sums of all rows and columns; `sixteens` are the numbers of the sixteen rows of each stream. */
+function addJoinedRows(
+  k: LaneScope,
+  p: Params,
+  width: Width,
+  column: Value<'u32'>,
+  sixteens: readonly Value<'u32'>[],
+  sums: readonly (readonly Var<`f32x${Width}`>[])[],
+): void {
+  const perStream = PACKED_ROWS / width
+  k.when(p.rank.gt(0), (k) => {
+    // columns past the end repeat the last one and are not stored
+    const columns = (sums[0] ?? []).map((_, c) => k.let('columnOfU', column.add(c).min(p.n.sub(1)).mul(p.rank)))
+    const starts = sixteens.map((sixteen) => k.let('startOfV', sixteen.mul(p.rank).mul(PACKED_ROWS)))
+    k.for({ name: 'l', to: p.rank }, (l, k) => {
+      const factors = columns.map((of): VectorOf<'f32'> => k.let('factor', p.u.at(of.add(l)).splat(width)))
+      sums.forEach((ofRows, group) => {
+        const at = item(starts, Math.floor(group / perStream)).add(l.mul(PACKED_ROWS))
+        const values = k.let('values', p.v.load(at.add((group % perStream) * width), width))
+        ofRows.forEach((sum, c) => sum.set(values.fma(item(factors, c), sum.get())))
+      })
+    })
+  })
 }
 
 /** A vector of rows of one column; one by one where the matrix ends among them. */

@@ -9,7 +9,9 @@ import type { Value } from '../../ir/value.ts'
 import { type Form, isGpu } from '../family.ts'
 import { template } from '../template.ts'
 import { type GpuTraits, eachTile, gpuLaunch, gpuParams, traitsOf } from './gpu.ts'
+import { stepsLeft } from './joined.ts'
 import type { MatmulParams } from './params.ts'
+import type { MoreSteps } from './registers.ts'
 import { eachFour, readFour } from './stage.ts'
 
 type U32 = Value<'u32'>
@@ -40,6 +42,8 @@ export interface MatrixTile {
   readonly across?: boolean
   /** Brings what is `from` steps of l further on to workgroup memory, the rows of a and the columns of b. */
   stage(from: Value<'u32', 'uniform'>, putRow: PutFour, putColumn: PutFour): void
+  /** where the sums go on (joined.ts); of those steps eights are staged, up to all */
+  readonly more?: MoreSteps | undefined
   /** Where whole tiles of y can be stored: it has f32, no bias, and all of the workgroup's part; undefined: nowhere. */
   readonly whole?: { readonly inside: Value<'bool', 'uniform'>; readonly y: Writable<'f32'>; readonly corner: U32; readonly pitch: U32 }
   /** Takes an element otherwise; `row` and `column` are counted from the first of the workgroup. */
@@ -47,24 +51,21 @@ export interface MatrixTile {
 }
 
 /** All of what a workgroup does. */
-export function multiplyTiles(k: Scope, { inner, half, across = false, stage, whole, store }: MatrixTile): void {
+export function multiplyTiles(k: Scope, { inner, half, across = false, stage, more, whole, store }: MatrixTile): void {
   const right = k.shared('right', half ? 'f16' : 'f32', COLUMNS * STEP)
   const left = k.shared('left', 'f32', ROWS * STEP)
   // This subgroup's tiles, counted from the workgroup's first.
   const [columnTile, rowTile] = [k.let('columnTile', k.subgroupId.and(1).mul(4)), k.let('rowTile', k.subgroupId.shr(1).mul(2))]
   const sums = [0, 1].map(() => [0, 1, 2, 3].map(() => k.var('sum', k.tileFill('f32', 0))))
-  k.for({ name: 'from', to: inner, step: STEP }, (from) => {
-    stage(
-      from,
-      (i, l, four) => left.store(placeOf(i, l), four),
-      (i, l, four) => {
-        const place = across ? placeAcross(i, l) : placeOf(i, l)
-        if (half) (right as Writable<'f16'>).store(place, four.to('f16'))
-        else (right as Writable<'f32'>).store(place, four)
-      },
-    )
+  const putRow: PutFour = (i, l, four) => left.store(placeOf(i, l), four)
+  const putColumn: PutFour = (i, l, four) => {
+    const place = across ? placeAcross(i, l) : placeOf(i, l)
+    if (half) (right as Writable<'f16'>).store(place, four.to('f16'))
+    else (right as Writable<'f32'>).store(place, four)
+  }
+  const multiply = (loop: { readonly to: number | Value<'u32', 'uniform'>; readonly unroll?: true }): void => {
     k.barrier()
-    k.for({ name: 'step', to: STEP / SIDE, unroll: true }, (step) => {
+    k.for({ name: 'step', ...loop }, (step) => {
       const tileAt = (tile: U32): U32 =>
         tile
           .mul(STEP / SIDE)
@@ -79,7 +80,18 @@ export function multiplyTiles(k: Scope, { inner, half, across = false, stage, wh
       )
     })
     k.barrier()
+  }
+  k.for({ name: 'from', to: inner, step: STEP }, (from) => {
+    stage(from, putRow, putColumn)
+    multiply({ to: STEP / SIDE, unroll: true })
   })
+  if (more !== undefined) {
+    k.for({ name: 'from', to: more.inner, step: STEP }, (from) => {
+      const steps = stepsLeft(k, more.inner, from, STEP, SIDE)
+      more.stage(from, steps, putRow, putColumn)
+      multiply({ to: steps.div(SIDE) })
+    })
+  }
 
   const each = (visit: (sum: Value<'f32t'>, row: U32, column: U32) => void): void =>
     sums.forEach((columns, r) => columns.forEach((sum, c) => visit(sum.get(), rowTile.add(r).mul(SIDE), columnTile.add(c).mul(SIDE))))

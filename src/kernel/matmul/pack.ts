@@ -25,6 +25,8 @@ export interface Run {
   readonly length: U32
   /** with the zeros behind it */
   readonly padded: U32
+  /** steps that lie there already: it comes behind them; none if not given */
+  readonly after?: U32
 }
 
 /** Workgroup memory for numbers in rows of `pitch`. */
@@ -50,7 +52,7 @@ export function packRows(k: LaneScope, { memory, pitch }: Packed, a: Matrix, fir
   const whole = k.let('whole', run.length.div(width).mul(width))
   k.for({ name: 'r', to: count }, (r) => {
     const at = k.let('at', first.add(r).min(a.rows.sub(1)).mul(a.length).add(a.start).add(run.from))
-    const to = k.let('to', r.mul(pitch))
+    const to = k.let('to', behind(run, r.mul(pitch)))
     k.for({ name: 'l', to: whole, step: width }, (l) => memory.store(to.add(l), vector(a.memory, at.add(l), width)))
     k.for({ name: 'l', from: whole, to: run.length }, (l) => memory.set(to.add(l), one(a.memory, at.add(l))))
     k.for({ name: 'l', from: run.length, to: run.padded }, (l) => memory.set(to.add(l), 0))
@@ -103,7 +105,7 @@ export function packColumns(k: LaneScope, panels: Panels, b: Matrix, first: U32,
   // Row by row, since memory is fastest in long stretches.
   k.for({ name: 'l', to: run.length }, (l) => {
     const from = k.let('from', at.add(l.mul(b.length)))
-    const to = k.let('to', l.mul(lanes))
+    const to = k.let('to', behind(run, l).mul(lanes))
     k.for({ name: 'j', to: whole, step: lanes }, (j) => {
       for (let v = 0; v < lanes; v += width) memory.store(j.mul(pitch).add(to).add(v), vector(b.memory, from.add(j).add(v), width))
     })
@@ -115,7 +117,7 @@ export function packColumns(k: LaneScope, panels: Panels, b: Matrix, first: U32,
   })
   k.for({ name: 'j', to: count, step: lanes }, (j) => {
     k.for({ name: 'l', from: run.length, to: run.padded }, (l) => {
-      for (let v = 0; v < lanes; v += width) memory.store(j.mul(pitch).add(l.mul(lanes)).add(v), zero)
+      for (let v = 0; v < lanes; v += width) memory.store(j.mul(pitch).add(behind(run, l).mul(lanes)).add(v), zero)
     })
   })
 }
@@ -149,7 +151,7 @@ export function packColumnsTurned(k: LaneScope, { memory, pitch, lanes }: Panels
       const starts = [0, 1, 2, 3].map((q) =>
         k.let('at', first.add(j).add(c).add(q).min(b.rows.sub(1)).mul(b.length).add(b.start).add(run.from)),
       )
-      const to = k.let('to', j.mul(pitch).add(c))
+      const to = k.let('to', behind(run, k.const('u32', 0)).mul(lanes).add(j.mul(pitch)).add(c))
       const put = (l: U32, rows: readonly Four[]): void =>
         turn(rows).forEach((numbers, q) => memory.store(to.add(l.mul(lanes)).add(q * lanes), numbers))
       if (element === undefined) {
@@ -186,6 +188,11 @@ function turn(rows: readonly Four[]): Four[] {
   const [evenLow, evenHigh] = a.zip(c)
   const [oddLow, oddHigh] = b.zip(d)
   return [...evenLow.zip(oddLow), ...evenHigh.zip(oddHigh)]
+}
+
+/** A place, with the steps before the run left free. */
+function behind({ after }: Run, place: U32): U32 {
+  return after === undefined ? place : place.add(after)
 }
 
 function elementOf({ format: { name, element } }: Matrix): NonNullable<Format['element']> {

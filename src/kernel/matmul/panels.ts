@@ -13,6 +13,7 @@ import { formatOf } from '../../quant/index.ts'
 import { type Form, type Launch, isCpu } from '../family.ts'
 import { template } from '../template.ts'
 import { ELEMENT_STORAGE, ELEMENT_TYPES, type ElementType } from './element.ts'
+import { JOINED_PARAMS, joinedBinds } from './joined.ts'
 import { type Matrix, type Run, packColumns, packColumnsTurned, packRows, packRowsTurned } from './pack.ts'
 import { type MatmulParams, batchParams, batchUniforms, countOf, simplify, startsOf } from './params.ts'
 import { splitBlocks } from './split.ts'
@@ -27,6 +28,8 @@ const PANEL_BYTES = 20480
 const MOST_RUN = 256
 /** and what they are a multiple of: runs of a weight format. */
 const RUN_STEP = 32
+/** Steps beside these that the last run has room for, if sums go on: a rank seldom takes a run of its own. */
+const MORE_STEPS = 64
 
 /** Rows of a and columns of b that are packed at a time: both together stay in the second-level cache. Multiples of what tiles have. */
 interface Packing {
@@ -46,15 +49,25 @@ interface PanelTraits extends TileShape {
 }
 
 /** A product of matrices whose types may differ. */
-export interface PanelProduct extends Omit<MatmulParams, 'type'>, Pick<PanelTraits, 'a' | 'b' | 'y'> {}
+export interface PanelProduct extends Omit<MatmulParams, 'type'>, Pick<PanelTraits, 'a' | 'b' | 'y'> {
+  /** of what the sums go on with (joined.ts); 0 if not given */
+  readonly rank?: number
+}
+
+/** What whoever multiplies calls a and b. */
+interface Factors {
+  readonly a: string
+  readonly b: string
+}
 
 /** The dispatch that computes it. */
-export function panelLaunch(caps: Caps, { a, b, y, m, n, k, transposeA, transposeB, batch, bias }: PanelProduct): Launch {
+export function panelLaunch(caps: Caps, product: PanelProduct, binds: Factors = { a: 'a', b: 'b' }): Launch {
+  const { a, b, y, m, n, k, transposeA, transposeB, batch, bias, rank = 0 } = product
   const shape = tileShape(caps)
   const decoded = formatOf(b).element === undefined
-  const uniforms = { m, n, k, transposeA: Number(transposeA), transposeB: Number(transposeB), ...batchUniforms(batch) }
-  const grid = splitBlocks(caps, shape, { m, n, k, batch: countOf(batch), columns: PACKING.columns, decoded })
-  return { kernel: panels({ a, b, y, bias, ...shape }), uniforms, grid }
+  const uniforms = { m, n, k, rank, transposeA: Number(transposeA), transposeB: Number(transposeB), ...batchUniforms(batch) }
+  const grid = splitBlocks(caps, shape, { m, n, k: k + rank, batch: countOf(batch), columns: PACKING.columns, decoded })
+  return { kernel: panels({ a, b, y, bias, ...shape }), uniforms, grid, binds: { ...binds, ...joinedBinds(rank, binds.a) } }
 }
 
 /** Its kernels for these types, with and without a bias. */
@@ -75,12 +88,14 @@ export const matmulPanels: Form<MatmulParams> = {
 const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (traits, kernel) => {
   const { a, b, y, bias, width, rows, vectors, unroll } = traits
   const lanes = vectors * width
-  const pitch = Math.min(MOST_RUN, Math.floor(PANEL_BYTES / (4 * lanes * RUN_STEP)) * RUN_STEP)
+  const most = Math.min(MOST_RUN, Math.floor(PANEL_BYTES / (4 * lanes * RUN_STEP)) * RUN_STEP)
+  const pitch = most + MORE_STEPS
   const packing = y === 'f32' ? PACKING : KEPT_PACKING
   const params = {
     a: buffer(ELEMENT_STORAGE[a], 'read'),
     b: buffer(formatOf(b).storage, 'read'),
     ...(bias ? { bias: buffer(ELEMENT_STORAGE[y], 'read') } : {}),
+    ...JOINED_PARAMS,
     y: buffer(ELEMENT_STORAGE[y], 'readwrite'),
     m: uniform('u32'),
     n: uniform('u32'),
@@ -116,35 +131,62 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
       rows: turned ? p.n : p.k,
       length: turned ? p.k : p.n,
     })
-    const packB = (column: U32, count: U32, run: Run): void =>
+    const f32 = formatOf('f32')
+    const zero = k.const('u32', 0)
+    const matrixU: Matrix = { format: f32, memory: p.u, start: zero, rows: p.m, length: p.rank }
+    const shared = { format: f32, memory: p.v, start: zero }
+    const packB = (column: U32, count: U32, { own, more }: Steps): void => {
+      const [isOwn, isMore] = [own.length.gt(0), more.length.gt(0)]
       k.when(
         p.transposeB.ne(0),
-        () => packColumnsTurned(k, panel, matrixB(true), column, count, run),
-        () => packColumns(k, panel, matrixB(false), column, count, run),
+        () => {
+          k.when(isOwn, () => packColumnsTurned(k, panel, matrixB(true), column, count, own))
+          k.when(isMore, () => packColumnsTurned(k, panel, { ...shared, rows: p.n, length: p.rank }, column, count, more))
+        },
+        () => {
+          k.when(isOwn, () => packColumns(k, panel, matrixB(false), column, count, own))
+          k.when(isMore, () => packColumns(k, panel, { ...shared, rows: p.rank, length: p.n }, column, count, more))
+        },
       )
-    const packA = (row: U32, count: U32, run: Run): void => {
-      const straight = (): void => packRows(k, block, matrixA(false), row, count, run, width)
-      if (a !== b) return straight()
-      k.when(p.transposeA.ne(0), () => packRowsTurned(k, block, matrixA(true), row, count, run), straight)
+    }
+    const packA = (row: U32, count: U32, { own, more }: Steps): void => {
+      const straight = (): void => packRows(k, block, matrixA(false), row, count, own, width)
+      if (a !== b) straight()
+      else k.when(p.transposeA.ne(0), () => packRowsTurned(k, block, matrixA(true), row, count, own), straight)
+      k.when(more.length.gt(0), () => packRows(k, block, matrixU, row, count, more, width))
     }
 
     const down = partOf(k, p.m, k.workgroupId.x, k.gridSize.x, rows)
     // Runs of a weight format are not cut.
     const across = partOf(k, p.n, k.workgroupId.y, k.gridSize.y, formatOf(b).element === undefined ? Math.max(lanes, CHUNK) : lanes)
-    const count = p.k.add(pitch - 1).div(pitch)
+    const count = p.k.add(most - 1).div(most)
     const step = k.let('step', roundUp(p.k.add(count).sub(1).div(count), RUN_STEP)) // runs that are about alike
+    const all = k.let('all', p.k.add(p.rank))
+    // Where sums go on, the last run takes all that it has room for.
+    const room = k.let('room', p.rank.eq(0).select(step, k.const('u32', pitch)))
+    const last = k.let('last', all.max(room).sub(room).add(step).sub(1).div(step).mul(step))
     k.for({ name: 'column', from: across.from, to: across.to, step: packing.columns }, (column) => {
       const columns = k.let('columns', across.to.sub(column).min(packing.columns))
-      const eachRun = (body: (run: Run) => void): void =>
-        k.for({ name: 'from', to: p.k, step }, (from) => {
-          const length = k.let('length', p.k.sub(from).min(step))
-          body({ from, length, padded: k.let('padded', roundUp(length, unroll)) })
+      const eachRun = (body: (run: Steps) => void): void =>
+        k.for({ name: 'from', to: last.add(1), step }, (from) => {
+          const isLast = k.let('isLast', from.eq(last))
+          const length = k.let('length', isLast.select(all.sub(from), step))
+          const padded = k.let('padded', roundUp(length, unroll))
+          const own = k.let('own', p.k.sub(from.min(p.k)).min(length))
+          const rest = k.let('rest', length.sub(own))
+          body({
+            own: { from, length: own, padded: k.let('ownPadded', rest.eq(0).select(padded, own)) },
+            more: { from: from.max(p.k).sub(p.k), length: rest, padded: padded.sub(own), after: own },
+            padded,
+            isFirst: from.eq(0),
+            isLast,
+          })
         })
       const eachRow = (body: (row: U32, count: U32) => void): void =>
         k.for({ name: 'row', from: down.from, to: down.to, step: packing.rows }, (row) =>
           body(row, k.let('count', down.to.sub(row).min(packing.rows))),
         )
-      const multiply = (run: Run, row: U32, count: U32): void => {
+      const multiply = (run: Steps, row: U32, count: U32): void => {
         packA(row, roundUp(count, rows), run)
         k.for({ name: 'j', to: columns, step: lanes }, (j) => {
           k.for({ name: 'i', to: count, step: rows }, (i) => {
@@ -154,8 +196,8 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
               kept: i.mul(packing.columns).add(j),
               rows: count.sub(i),
               columns: columns.sub(j),
-              isFirst: run.from.eq(0),
-              isLast: run.from.add(run.length).eq(p.k),
+              isFirst: run.isFirst,
+              isLast: run.isLast,
             }
             const tile = (vectors: number): void => {
               const shape = { width, rows, vectors, unroll }
@@ -183,6 +225,16 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
     })
   })
 })
+
+/** A run of a product and of what its sums go on with, one behind the other; either may be empty. */
+interface Steps {
+  readonly own: Run
+  readonly more: Run
+  /** of both together */
+  readonly padded: U32
+  readonly isFirst: Value<'bool'>
+  readonly isLast: Value<'bool'>
+}
 
 /** The part of `count` that number `index` of `parts` has: whole tiles. */
 function partOf(k: LaneScope, count: U32, index: U32, parts: U32, step: number): { from: U32; to: U32 } {

@@ -53,17 +53,17 @@ export interface Team {
   readonly lanes: number
 }
 
-/** Deals the fours of `count` rows of `steps` numbers to lanes. Neighbouring lanes read neighbours in memory. */
+/** Deals the fours of `count` rows of `steps` numbers, a multiple of four, to lanes. Neighbouring lanes read neighbours in memory. */
 export function eachFour(
   k: LaneScope,
   { lane, lanes }: Team,
   { turned }: Source,
   count: number,
-  steps: number,
+  steps: number | U32,
   visit: (i: U32, four: U32) => void,
 ): void {
-  const fours = steps / 4
-  k.for({ name: 'e', from: lane, to: count * fours, step: lanes }, (e) => {
+  const fours = typeof steps === 'number' ? k.const('u32', steps / 4) : k.let('fours', steps.div(4))
+  k.for({ name: 'e', from: lane, to: fours.mul(count), step: lanes }, (e) => {
     const [i, four] = turned ? [e.rem(count), e.div(count)] : [e.div(fours), e.rem(fours)]
     visit(k.let('i', i), k.let('four', four))
   })

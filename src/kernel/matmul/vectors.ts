@@ -5,7 +5,7 @@ import type { Width } from '../../base/dtype.ts'
 import { item } from '../../base/list.ts'
 import { buffer, uniform } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
-import { type Form, isCpu } from '../family.ts'
+import { type Form, type Launch, isCpu } from '../family.ts'
 import { linear } from '../linear/linear.ts'
 import { MATVEC_ROWS } from '../linear/params.ts'
 import { combinations, template } from '../template.ts'
@@ -38,7 +38,11 @@ export const matmulDots: Form<MatmulParams> = {
   work: (caps, params) => {
     const { binds, rows, columns } = found(findDots(simplify(params)))
     const { launches, ...rest } = linear.work(caps, { format: 'f32', m: columns, n: rows, k: params.k, bias: params.bias })
-    return { ...rest, launches: launches.map((launch) => ({ ...launch, binds: { ...launch.binds, ...binds } })) }
+    // What linear has bound to its own x and w is bound to ours.
+    const own: Readonly<Record<string, string>> = binds
+    const rebound = (given: Launch['binds'] = {}): Launch['binds'] =>
+      Object.fromEntries(Object.entries(given).map(([name, of]) => [name, own[of] ?? of]))
+    return { ...rest, launches: launches.map((launch) => ({ ...launch, binds: { ...rebound(launch.binds), ...binds } })) }
   },
 }
 

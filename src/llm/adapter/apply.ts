@@ -1,7 +1,8 @@
 // Adapters on a model that is loaded: what its linear layers have beside their weights. Several are one: their ranks side by side, each
 // times its scale. An adapter that does not fit the model is refused with the first tensor that does not.
 
-import type { Adapter, MatrixShape, ModelSource } from '../../nn/source.ts'
+import type { Adapter, MatrixShape } from '../../nn/source.ts'
+import { sideBySide } from '../../quant/packed/packed.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { type AdapterSet, badAdapter, layersOf } from './adapter.ts'
 
@@ -14,8 +15,8 @@ export interface ScaledAdapter {
 
 /** The same model with other adapters. */
 export interface Appliance {
-  /** for the source that a model is built from */
-  readonly adapter: ModelSource['adapter']
+  /** what a linear layer has beside its weight, whose rows may lie packed */
+  adapter(name: string, shape: MatrixShape, isPacked: boolean): Adapter | undefined
   /** Throws `bad-file` where the model has not asked for a layer of an adapter; call it when the model is built. */
   check(): void
   /** all that was made for the model, to be computed once */
@@ -36,15 +37,15 @@ export function applyAdapters(adapters: readonly ScaledAdapter[], architecture: 
       parts.set(weight, [...(parts.get(weight) ?? []), part])
     }
   }
-  const made = new Map<string, Adapter>()
+  const made = new Map<string, Joined>()
   return {
-    adapter: (name, shape) => {
+    adapter: (name, shape, isPacked) => {
       const own = parts.get(name)
       if (own === undefined) return undefined
       for (const part of own) checkFit(name, part, shape)
-      const adapter = made.get(name) ?? join(own)
-      made.set(name, adapter)
-      return adapter
+      const joined = made.get(name) ?? join(own, isPacked)
+      made.set(name, joined)
+      return joined.adapter
     },
     check: () => {
       const strange = [...parts.keys()].find((name) => !made.has(name))
@@ -53,7 +54,7 @@ export function applyAdapters(adapters: readonly ScaledAdapter[], architecture: 
       if (other !== undefined) throw badAdapter('the adapter is for another kind of model', other.set.architecture, architecture)
     },
     get tensors() {
-      return [...made.values()].flatMap(({ a, b }) => [a, b])
+      return [...made.values()].flatMap(({ tensors }) => tensors)
     },
   }
 }
@@ -68,13 +69,23 @@ export function misfit(name: string, part: 'lora_a' | 'lora_b', got: unknown, wa
   return badAdapter(`the adapter does not fit this model: ${name}.${part}`, got, wanted)
 }
 
-/** One adapter for several: A [sum of ranks, in], B [out, sum of ranks]. */
-function join(parts: readonly Part[]): Adapter {
-  const [first] = parts
-  if (first !== undefined && parts.length === 1) return first
-  return {
-    a: Tensor.concat(parts.map(({ a }) => a)),
-    b: Tensor.concat(parts.map(({ b, scale }) => b.mul(scale)), 1), // prettier-ignore
-    scale: 1,
-  }
+interface Joined {
+  readonly adapter: Adapter
+  /** those that have memory */
+  readonly tensors: readonly Tensor[]
+}
+
+/** One adapter for several: A [sum of ranks, in], B [out, sum of ranks]. B lies in memory as rows of the weight do, side by side or not. */
+function join(parts: readonly Part[], isPacked: boolean): Joined {
+  const [only] = parts.length === 1 ? parts : []
+  const a = only?.a ?? Tensor.concat(parts.map((part) => part.a))
+  const scaled = parts.map(({ b, scale }) => (scale === 1 ? b : b.mul(scale)))
+  const b = only === undefined ? Tensor.concat(scaled, 1) : (scaled[0] ?? only.b)
+  if (!isPacked) return { adapter: { a, b, scale: 1 }, tensors: [a, b] }
+  const [out = 1, rank = 1] = b.shape
+  const [sixteens, , rows] = sideBySide(out, rank)
+  const filled = b.pad([[0, sixteens * rows - out], [0, 0]]) // prettier-ignore
+  const beside = filled.reshape(sixteens, rows, rank).permute(0, 2, 1)
+  const seen = beside.permute(0, 2, 1).reshape(sixteens * rows, rank)
+  return { adapter: { a, b: sixteens * rows === out ? seen : seen.slice([0, out]), scale: 1 }, tensors: [a, beside] }
 }

@@ -12,6 +12,11 @@ import type { Value, VectorOf } from '../../ir/value.ts'
 
 /** rows that lie side by side */
 export const PACKED_ROWS = 16
+
+/** The shape of a matrix [rows, columns] of floats whose rows lie as those of packed weights: sixteen side by side, the last ones filled up. */
+export function sideBySide(rows: number, columns: number): readonly [sixteens: number, columns: number, rows: number] {
+  return [Math.ceil(rows / PACKED_ROWS), columns, PACKED_ROWS]
+}
 /** The block of weights that activations are made for: 32 with one scale, or 256 with one for each 64 and sums that share one. */
 export type Scaled = 32 | 256
 

@@ -6,6 +6,12 @@ import { fail } from '../operand.ts'
 import { isFloatType, promote } from '../promote.ts'
 import { GatherMethods } from './gather.ts'
 
+/** What a linear layer with a low-rank change may have beside it. */
+export interface LoraParts<T> {
+  readonly bias?: T | undefined
+  readonly seen?: T | undefined
+}
+
 export abstract class ProductMethods extends GatherMethods {
   /**
    * The product of matrices in the last two axes; what comes before broadcasts. A tensor of one axis is a row on the left and a column on
@@ -52,9 +58,18 @@ export abstract class ProductMethods extends GatherMethods {
     if (this.rank === 1) return this.unsqueeze(0).linearTransposed(weight).squeeze(0)
     return this.apply('linearTransposed', [this, weight], {})
   }
-  /** The linear layer of `weight` with a low-rank change: x Wᵀ + scale (x Aᵀ) Bᵀ, with a [r, in] and b [out, r]. */
-  lora(weight: this, a: this, b: this, scale = 1): this {
-    return this.linear(weight).add(this.linear(a).mul(scale).linear(b))
+  /**
+   * The linear layer of `weight` with a low-rank change: x Wᵀ + scale (x Aᵀ) Bᵀ + bias, with a [r, in] and b [out, r]. The weight may have
+   * any format. `seen` is what the change sees instead of x: what dropout left of it.
+   */
+  lora(weight: this, a: this, b: this, scale = 1, { bias, seen }: LoraParts<this> = {}): this {
+    this.checkTensors('lora', [weight, a, b], [bias, seen])
+    if (this.rank === 1)
+      return this.unsqueeze(0)
+        .lora(weight, a, b, scale, { bias, seen: seen?.unsqueeze(0) })
+        .squeeze(0)
+    const more = [...(seen === undefined ? [] : [seen]), ...(bias === undefined ? [] : [bias])]
+    return this.apply('lora', [this, weight, a, b, ...more], { scale, seen: seen !== undefined, bias: bias !== undefined })
   }
   /** The rows of this table, in any format, that `ids` name. */
   embedding(ids: this): this {

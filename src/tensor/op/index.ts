@@ -6,6 +6,7 @@ import type { AttrsOf, NodeOf, OpName, OperandsOf, Typed } from '../node.ts'
 import { ATTENTION } from './attention.ts'
 import { GATHERS } from './gather.ts'
 import { LINEAR } from './linear.ts'
+import { LORA } from './lora.ts'
 import { MAP } from './map.ts'
 import { MEMORY } from './memory.ts'
 import type { Backward, MethodsOf, Operation } from './operation.ts'
@@ -25,6 +26,7 @@ export const OPERATIONS: { readonly [O in OpName]: Operation<O> } = {
   ...GATHERS,
   ...PRODUCTS,
   ...LINEAR,
+  ...LORA,
   ...WINDOWS,
   ...RANDOM,
   ...ATTENTION,

@@ -9,6 +9,7 @@ import { linearTransposed } from '../../kernel/linear/transposed.ts'
 import { quantize8, quantize8Inputs } from '../../kernel/linear/quantize8.ts'
 import { gather } from '../../kernel/move/gather.ts'
 import { formatOf } from '../../quant/index.ts'
+import { sideBySide } from '../../quant/packed/packed.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { type ElementType, type TensorNode, type TensorType, sizeOf } from '../node.ts'
 import { checkAxes, checkMatrix, checkSize, checkType, fail, show } from '../operand.ts'
@@ -17,7 +18,7 @@ import type { Operation } from './operation.ts'
 
 const rowsOf = (shape: readonly number[]): number => sizeOf(shape) / last(shape)
 /** `checkMatrix` has seen it. */
-const weightFormat = ({ dtype }: TensorNode): GgmlType => dtype as GgmlType
+export const weightFormat = ({ dtype }: TensorNode): GgmlType => dtype as GgmlType
 
 /** Only of floats the gradient is asked for. */
 const floatType = (dtype: TensorType): ElementType => dtype as ElementType
@@ -26,6 +27,15 @@ const floatType = (dtype: TensorType): ElementType => dtype as ElementType
 function checkBias(op: string, bias: TensorNode, weight: TensorNode, type: TensorType = 'f32'): void {
   checkType(op, 'the bias', bias, 'f32', type)
   checkAxes(op, 'the bias', bias, [weight.shape[0]])
+}
+
+/** u [rows, r] and v of this shape, given r; of f32. */
+export function checkJoined(op: string, [u, v]: readonly TensorNode[], rows: number, shapeOf: (rank: number) => readonly number[]): void {
+  if (u === undefined || v === undefined) return
+  checkType(op, 'u', u, 'f32')
+  checkType(op, 'v', v, 'f32')
+  checkAxes(op, 'u', u, [rows, undefined])
+  checkAxes(op, 'v', v, shapeOf(last(u.shape)))
 }
 
 export const LINEAR: {
@@ -145,17 +155,20 @@ export const LINEAR: {
   },
 
   packedLinear: {
-    about: 'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m]',
-    infer: ([x, w, added], { shape, added: kind }) => {
+    about:
+      'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m], plus u v, with v [m / 16, r, 16]',
+    infer: ([x, w, ...more], { shape, added: kind, joined }) => {
+      const added = kind === 'nothing' ? undefined : more[0]
       const { packed } = formatOf(weightFormat(w))
       if (packed === undefined) fail('packedLinear', 'the weight is not packed', show(w))
       checkType('packedLinear', 'x', x, 'u32')
       checkSize('packedLinear', 'x', x, quantizedWords(rowsOf(shape), last(shape), packed.scaled))
       checkAxes('packedLinear', 'the weight', w, [undefined, last(shape)])
       if (kind === 'bias' && added !== undefined) checkBias('packedLinear', added, w)
+      if (joined) checkJoined('packedLinear', more.slice(-2), rowsOf(shape), (rank) => sideBySide(w.shape[0] ?? 1, rank))
       return { shape: [...shape.slice(0, -1), w.shape[0] ?? 1], dtype: 'f32' }
     },
-    lower: ({ src: [, w], attrs: { shape, added } }, caps) => {
+    lower: ({ src: [, w, ...more], attrs: { shape, added, joined } }, caps) => {
       const n = rowsOf(shape)
       return packedLinear.work(caps, {
         format: weightFormat(w),
@@ -164,8 +177,9 @@ export const LINEAR: {
         n,
         columns: tileColumns(caps, n),
         added,
+        ...(joined ? { rank: more.at(-1)?.shape[1] ?? 0 } : {}),
       })
     },
-    inputs: ({ attrs: { added } }) => ['x', 'w', added],
+    inputs: ({ attrs: { added, joined } }) => ['x', 'w', ...(added === 'nothing' ? [] : [added]), ...(joined ? ['u', 'v'] : [])],
   },
 }

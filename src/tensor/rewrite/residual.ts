@@ -14,7 +14,7 @@ export const residualSums: Rewrite = {
 }
 
 /** in0 + in1 */
-function isSum({ src, attrs: { expr, type } }: NodeOf<'map'>): boolean {
+export function isSum({ src, attrs: { expr, type } }: NodeOf<'map'>): boolean {
   return type === 'f32' && src.length === 2 && 'op' in expr && expr.op === 'add' && expr.args.every((arg) => 'input' in arg)
 }
 
@@ -23,6 +23,6 @@ function joined(node: NodeOf<'map'>, only: Only, at: 0 | 1): TensorNode | undefi
   const [product, other] = [only(at), node.src[1 - at]]
   if (product?.op !== 'packedLinear' || product.attrs.added !== 'nothing') return undefined
   if (other?.dtype !== 'f32' || !sameShape(other.shape, node.shape) || !sameShape(product.shape, node.shape)) return undefined
-  const [x, weight] = product.src
-  return inPlaceOf(node, { ...product, src: [x, weight, other], attrs: { ...product.attrs, added: 'residual' } })
+  const [x, weight, ...joined] = product.src
+  return inPlaceOf(node, { ...product, src: [x, weight, other, ...joined], attrs: { ...product.attrs, added: 'residual' } })
 }

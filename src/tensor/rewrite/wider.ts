@@ -6,7 +6,7 @@ import { type TensorNode, anonymous, inPlaceOf, operandsOf } from '../node.ts'
 import { warnOnce } from '../warning.ts'
 import type { Rewrite } from './rewrite.ts'
 
-const HAVE_ONE_TYPE: ReadonlySet<TensorNode['op']> = new Set(['linear', 'linearTransposed', 'rope'])
+const HAVE_ONE_TYPE: ReadonlySet<TensorNode['op']> = new Set(['linear', 'linearTransposed', 'lora', 'rope'])
 /** Weights are read in any format: they stay as they are. */
 const WEIGHT = 1
 

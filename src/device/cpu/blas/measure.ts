@@ -36,7 +36,7 @@ const TOLERANCE = 1e-6
 /** Of memory that no handle stands for: nothing ever looks it up. */
 const NO_HANDLE = 0 as BufferHandle
 
-/** The size that stands for the class of a size: powers of two, and not too large. */
+/** The size that stands for the class of a size: powers of two, and not too large. What is added along a rank takes little either way. */
 export function measuredSize(size: Size): Size {
   const log = (count: number): number => Math.floor(Math.log2(count))
   let [m, k, n]: [number, number, number] = [log(size.m), log(size.k), log(size.n)]
@@ -46,7 +46,7 @@ export function measuredSize(size: Size): Size {
     else if (k === largest) k--
     else n--
   }
-  return { ...size, m: 2 ** m, k: 2 ** k, n: 2 ** n }
+  return { ...size, m: 2 ** m, k: 2 ** k, n: 2 ** n, rank: 0 }
 }
 
 /** Lets both multiply matrices of this size, taking turns. */
@@ -66,9 +66,11 @@ export async function measureProduct(
       if (!written) memory.write(place, someNumbers(elements))
       return wholeRange(place, 4 * elements, written)
     }
-    const y = matrix(m * n, true)
+    const [a, y] = [matrix(m * k, false), matrix(m * n, true)]
     const matrices = new Map([
-      ['a', matrix(m * k, false)],
+      ['a', a],
+      ['u', a],
+      ['v', a],
       ['b', matrix(k * n, false)],
       ['bias', matrix(n, false)],
       ['y', y],
@@ -111,7 +113,7 @@ export async function measureProduct(
 /** The same kernel for another size and other matrices, cut along the longer side of the result. */
 function dispatchOf(
   { program, uniforms }: CheckedDispatch<number, NativeProgram>,
-  { m, k, n }: Size,
+  { m, k, n, rank }: Size,
   threads: number,
   matrices: ReadonlyMap<string, BoundRange<number>>,
 ): CheckedDispatch<number, NativeProgram> {
@@ -121,7 +123,7 @@ function dispatchOf(
     if (range === undefined) throw new IngotError('unknown-name', 'a product has no such buffer', { op: kernel.name, got: name })
     return range
   })
-  const sizes: Readonly<Record<string, number>> = { m, k, n }
+  const sizes: Readonly<Record<string, number>> = { m, k, n, rank }
   const fields = uniformsOf(kernel).map(({ name }) => name)
   const changed = Uint8Array.from(uniforms)
   const view = new DataView(changed.buffer)

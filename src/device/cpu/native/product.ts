@@ -8,11 +8,12 @@ import type { Opening } from '../opening.ts'
 import { TASK, setWide } from './layout.ts'
 import type { NativeProgram } from './library.ts'
 
-/** y [m, n] = a [m, k] times b [k, n]. */
+/** y [m, n] = a [m, k] times b [k, n], plus u [m, rank] times v [rank, n]. */
 export interface Size {
   readonly m: number
   readonly k: number
   readonly n: number
+  readonly rank: number
   /** a lies as [k, m], and b as [n, k] */
   readonly transposeA: boolean
   readonly transposeB: boolean
@@ -32,10 +33,11 @@ export interface EncodedProduct {
 
 const POINTER = 8
 const FLOAT = 4
-/** Behind the pointers to a, b, y and the bias lies the structure `product`. */
-const UNIFORMS = 4 * POINTER
-const PRODUCT = { call: 0, m: 8, k: 12, n: 16, transposeA: 20, transposeB: 24, byRows: 28 } as const
-export const PRODUCT_BYTES = 64
+/** Behind the pointers to these buffers lies the structure `product`. */
+const BUFFERS = ['a', 'b', 'y', 'bias', 'u', 'v'] as const
+const UNIFORMS = BUFFERS.length * POINTER
+const PRODUCT = { call: 0, m: 8, k: 12, n: 16, transposeA: 20, transposeB: 24, byRows: 28, rank: 32 } as const
+export const PRODUCT_BYTES = 128
 /** BLAS counts with 32 bits. */
 const MOST = 2 ** 31 - 1
 /** Rows that one call takes are a multiple of this: libraries work in tiles. */
@@ -47,11 +49,11 @@ export function findSize({ program: { kernel }, buffers, uniforms, grid }: Check
   const view = new DataView(uniforms.buffer, uniforms.byteOffset, uniforms.byteLength)
   const fields = uniformsOf(kernel).map(({ name }) => name)
   const read = (name: string): number => view.getUint32(4 * fields.indexOf(name), true)
-  const [m, k, n] = [read('m'), read('k'), read('n')]
+  const [m, k, n, rank] = [read('m'), read('k'), read('n'), read('rank')]
   if ([m, k, n].some((count) => count === 0 || count > MOST)) return undefined
-  const needed: Readonly<Record<string, number>> = { a: m * k, b: k * n, y: m * n, bias: n }
+  const needed: Readonly<Record<string, number>> = { a: m * k, b: k * n, y: m * n, bias: n, u: m * rank, v: rank * n }
   const holds = buffersOf(kernel).every(({ name }, index) => (buffers[index]?.bytes ?? 0) >= (needed[name] ?? Infinity) * FLOAT)
-  return holds ? { m, k, n, transposeA: read('transposeA') !== 0, transposeB: read('transposeB') !== 0 } : undefined
+  return holds ? { m, k, n, rank, transposeA: read('transposeA') !== 0, transposeB: read('transposeB') !== 0 } : undefined
 }
 
 export interface Multiplier {
@@ -66,10 +68,10 @@ export interface Multiplier {
 /** Lets the library do it from now on. The job must not be running. */
 export function useBlas(words: Int32Array, product: EncodedProduct, multiplier: Multiplier): void {
   const { size, dispatch, task, pointers, args, openings } = product
-  const { m, k, n, transposeA, transposeB } = size
+  const { m, k, n, rank, transposeA, transposeB } = size
   const { blas, multiply, threads, addressOf } = multiplier
   const params = buffersOf(dispatch.program.kernel)
-  for (const [index, name] of ['a', 'b', 'y', 'bias'].entries()) {
+  for (const [index, name] of BUFFERS.entries()) {
     const at = args + index * POINTER
     const param = params.findIndex((each) => each.name === name)
     const from = pointers + param * POINTER
@@ -88,6 +90,7 @@ export function useBlas(words: Int32Array, product: EncodedProduct, multiplier: 
   words[(at + PRODUCT.transposeA) >>> 2] = Number(transposeA)
   words[(at + PRODUCT.transposeB) >>> 2] = Number(transposeB)
   words[(at + PRODUCT.byRows) >>> 2] = Number(byRows)
+  words[(at + PRODUCT.rank) >>> 2] = rank
   const total = byRows ? m : n
   setWide(words, task + TASK.total, total)
   setWide(words, task + TASK.chunk, Math.ceil(total / Math.min(threads, blas.calls) / TILE) * TILE)
