@@ -41,6 +41,7 @@ export function driverEnvironment(/** @type {Driver} */ driver) {
     VK_ICD_FILENAMES: driver.icd,
     VK_DRIVER_FILES: driver.icd, // the newer name; loaders that know it let it win, so it must not point elsewhere
     LP_NATIVE_VECTOR_WIDTH: '256', // bits: lavapipe then has subgroups of 8 on any machine with AVX
+    GALLIVM_PERF: 'nopt', // no passes of LLVM over shaders: tests wait for lavapipe to compile far longer than for what it computes
   }
 }
 

@@ -8,25 +8,11 @@ import { findDifference } from '../../src/device/open/compare.ts'
 import { interpret } from '../../src/ir/interpret/interpret.ts'
 import { buffersOf } from '../../src/ir/kernel.ts'
 import { type Arrays, type Family, type Launch, boundBuffers } from '../../src/kernel/family.ts'
+import { cpuCaps, gpuCaps } from './caps.ts'
 import { inputsOf } from './input.ts'
 
-const GPU: Caps = {
-  lanes: 256,
-  subgroup: 32,
-  tiles: false,
-  f16: false,
-  f64: false,
-  width: 4,
-  dot: false,
-  parallel: 8,
-  sharedBytes: 32768,
-  bufferBytes: 2 ** 30,
-  bindingBytes: 2 ** 27,
-  bindings: 8,
-  grid: 65535,
-  alignment: 256,
-}
-const CPU: Caps = { ...GPU, lanes: 1, subgroup: 0, f64: true, dot: true, parallel: 4, sharedBytes: 2 ** 20, grid: 2 ** 31 }
+const GPU = gpuCaps(32, { parallel: 8, bindingBytes: 2 ** 27 })
+const CPU = cpuCaps(4, { parallel: 4, sharedBytes: 2 ** 20, bindingBytes: 2 ** 27, grid: 2 ** 31 })
 
 /** Every kind of hardware that forms are written for. */
 export const ALL_CAPS: Readonly<Record<string, Caps>> = {

@@ -4,7 +4,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ELEMENT_TYPES, type ElementType } from '../../src/base/element.ts'
-import { isIngotError } from '../../src/base/error.ts'
 import { INDEX_TYPES, type IndexType, resolveIndex } from '../../src/kernel/move/index-type.ts'
 import { type ScatterKind, type ScatterParams, scatter } from '../../src/kernel/move/scatter.ts'
 import { take } from '../../src/kernel/move/take.ts'
@@ -12,6 +11,7 @@ import { takeAlong } from '../../src/kernel/move/take-along.ts'
 import { wordsOf, wordsOfValue } from '../../src/kernel/move/word.ts'
 import { ALL_CAPS, runCase } from './interpret-case.ts'
 import { testRandom } from './random-case.ts'
+import { expectRefusal } from './refusal.ts'
 
 const types = ELEMENT_TYPES.filter((type) => type !== 'f64')
 const indexType = fc.constantFrom(...INDEX_TYPES)
@@ -138,13 +138,5 @@ describe('bad parameters', () => {
     ['no elements', () => take.work(GPU, { ...sizes, axis: 0 })],
     ['half an index', () => takeAlong.work(CPU, { ...sizes, count: 0.5 })],
     ['truth values that are added', () => scatter.work(CPU, { ...sizes, type: 'bool', kind: 'add', ids: 'rows' })],
-  ])('%s', (_name, run) => {
-    let caught: unknown
-    try {
-      run()
-    } catch (error) {
-      caught = error
-    }
-    expect(isIngotError(caught, 'bad-argument')).toBe(true)
-  })
+  ])('%s', (_name, run) => expectRefusal(run))
 })
