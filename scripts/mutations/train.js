@@ -5,15 +5,29 @@ export const TRAIN = [
   {
     name: 'the first momentum is dampened',
     file: 'src/nn/optim.ts',
-    find: 'count.isFirst.where(slope, later)',
+    find: 'count.isFirst.where(slope(), later)',
     replace: 'later',
     tests: ['test/nn/optim.test.ts'],
   },
   {
+    name: 'gradients are not clipped where they are read',
+    file: 'src/nn/optim.ts',
+    find: 'gradient.to(type).mul(factor.to(type))',
+    replace: 'gradient.to(type)',
+    tests: ['test/data/optim.test.ts'],
+  },
+  {
+    name: 'a plan does not notice that its buffers were replaced',
+    file: 'src/tensor/plan.ts',
+    find: 'if (this.#recorded.buffers !== this.#slots.buffers) {',
+    replace: 'if (this.#recorded.buffers.length !== this.#slots.buffers.length) {',
+    tests: ['test/tensor/plan.test.ts'],
+  },
+  {
     name: 'lion keeps the mean that it steps by',
     file: 'src/nn/optim.ts',
-    find: 'state: { mean: mix(mean, g, beta2) }',
-    replace: 'state: { mean: mix(mean, g, beta1) }',
+    find: 'state: { mean: mix(mean, g(), beta2) }',
+    replace: 'state: { mean: mix(mean, g(), beta1) }',
     tests: ['test/nn/optim.test.ts'],
   },
   {

@@ -13,6 +13,7 @@ import { countMade, makeNode } from './make-node.ts'
 import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { fail } from './operand.ts'
 import { type Plan, buildPlan } from './plan.ts'
+import { collectGarbage } from './pressure.ts'
 import { nextKey } from './random.ts'
 import type { OpenStorages } from './recipe.ts'
 import type { Slots } from './slots.ts'
@@ -43,6 +44,8 @@ export interface CompileOptions {
 
 /** Results up to this many bytes are brought back with the submission that computes them; larger ones stay on the device. */
 const SMALL = 4096
+/** Dispatches of a plan whose making left so much garbage, tens of megabytes, that it should not be there beside the results of a run. */
+const LARGE = 1000
 
 type Leaf = NodeOf<'leaf'>
 
@@ -74,7 +77,7 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R, {
   let last: Promise<unknown> = Promise.resolve()
   const call = async (args: A): Promise<R> => {
     const { tensors, form } = flatten(args)
-    const known = entries.get(form) ?? trace(f, args).then((traced) => makeEntry(traced, slots))
+    const known = entries.get(form) ?? prepare(f, args, slots)
     entries.set(form, known)
     known.catch(() => entries.delete(form))
     const entry = await known
@@ -97,6 +100,12 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R, {
       last = last.then(() => releaseAll(entries)).catch(() => {})
     },
   })
+}
+
+async function prepare<A extends readonly unknown[], R>(f: (...args: A) => R, args: A, slots: Slots | undefined): Promise<Entry> {
+  const entry = await makeEntry(await trace(f, args), slots)
+  if (entry.plan.dispatches >= LARGE) await collectGarbage()
+  return entry
 }
 
 /** What a function did with stand-ins for its arguments. Leaves have no memory yet. */

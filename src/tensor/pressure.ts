@@ -16,11 +16,16 @@ let collect: Promise<() => void> | undefined
 export async function relieve(device: Device): Promise<void> {
   const most = Math.max(QUIET, 2 * (before.get(device) ?? 0))
   if (heldBytes(device) < most) return
+  await collectGarbage()
+  before.set(device, heldBytes(device))
+}
+
+/** Collects garbage, where the engine can be asked to. */
+export async function collectGarbage(): Promise<void> {
   const run = await (collect ??= findCollector())
   await nextTask() // whatever a weak reference was made to, or asked for, lives to the end of the task
   run()
   await nextTask() // finalizers run between tasks
-  before.set(device, heldBytes(device))
 }
 
 function nextTask(): Promise<void> {
