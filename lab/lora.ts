@@ -59,7 +59,7 @@ export async function main(args: readonly string[]): Promise<void> {
     if (!json) process.stdout.write(`${name}: ${device.detail}\n`)
     for (const each of chosen) {
       for (const packed of packedOf(each.format, each.side) !== undefined && device.caps.dot ? [true, false] : [false]) {
-        if (packed === false && each.rows === 1 && device.caps.dot && each.format !== 'f32') continue // never run there
+        if (!packed && each.rows === 1 && device.caps.dot && each.format !== 'f32') continue // never run there
         const { joined, apart, ratio } = await compare(device, each, packed, rounds)
         const title = `${nameOf(each)}${packed ? ' packed' : ''}`
         if (json) results.push({ device: name, case: title, joined, apart, ratio })

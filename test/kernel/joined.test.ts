@@ -26,7 +26,9 @@ it('linear layers', () => {
   // the last bits of sums that nearly cancel out are not what this is about
   const near = { ...linear, allowed: (...some: Parameters<typeof linear.allowed>) => 10 * linear.allowed(...some) }
   fc.assert(
-    fc.property(fc.oneof(sizes, blocks), caps, (params, form) => expect(failuresOf(near, params, form)).toEqual([])),
+    fc.property(fc.oneof(sizes, blocks), caps, (params, form) => {
+      expect(failuresOf(near, params, form)).toEqual([])
+    }),
     runs,
   )
 })
@@ -39,7 +41,9 @@ it('what comes back through them', () => {
     allowed: (...some: Parameters<typeof linearTransposed.allowed>) => 10 * linearTransposed.allowed(...some),
   }
   fc.assert(
-    fc.property(fc.oneof(sizes, blocks), caps, (params, form) => expect(failuresOf(near, params, form)).toEqual([])),
+    fc.property(fc.oneof(sizes, blocks), caps, (params, form) => {
+      expect(failuresOf(near, params, form)).toEqual([])
+    }),
     runs,
   )
 })
@@ -50,9 +54,9 @@ it('packed ones', () => {
   const format = fc.constantFrom('q8_0', 'q4_k')
   const sizes = fc.record({ format, m: side, n: fc.integer({ min: 1, max: 6 }), added, rank: fc.integer({ min: 1, max: 20 }) })
   fc.assert(
-    fc.property(sizes, cpus, (params, form) =>
-      expect(failuresOf(packedLinear, { ...params, k: 256, columns: tileColumns(form, params.n) }, form)).toEqual([]),
-    ),
+    fc.property(sizes, cpus, (params, form) => {
+      expect(failuresOf(packedLinear, { ...params, k: 256, columns: tileColumns(form, params.n) }, form)).toEqual([])
+    }),
     runs,
   )
 })

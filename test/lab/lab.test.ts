@@ -95,7 +95,7 @@ describe.skipIf(notBuilt !== undefined)(`lab/run.js${notBuilt === undefined ? ''
   test('says which experiments there are', async () => {
     await expect(promisify(execFile)(process.execPath, [join(ROOT, 'lab/run.js'), 'nothing'])).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('attention, gemm, matmul, matvec, reduce, small, static') as string,
+      stderr: expect.stringContaining('attention, gemm, lora, matmul, matvec, reduce, small, static') as string,
     })
   })
 })

@@ -127,8 +127,8 @@ test('what does not fit is refused', () => {
   const device = openReference({ check: false })
   const of = (...shape: number[]): Tensor => filled(device, shape, 1)
   const [x, w] = [of(3, 8), of(5, 8)]
-  expect(() => x.lora(w, of(2, 7), of(5, 2))).toThrow('lora: a has the wrong shape')
-  expect(() => x.lora(w, of(2, 8), of(4, 2))).toThrow('lora: b has the wrong shape')
+  expect(() => x.lora(w, of(2, 7), of(5, 2))).toThrow('lora: wrong shape of a')
+  expect(() => x.lora(w, of(2, 8), of(4, 2))).toThrow('lora: wrong shape of b')
   expect(() => x.lora(w, of(2, 8), of(5, 3))).toThrow('a and b differ in rank')
   expect(() => x.lora(w, of(2, 8), of(5, 2), Number.NaN)).toThrow('the scale is no number')
   expect(() => x.lora(w, of(2, 8), of(5, 2), 1, { seen: of(2, 8) })).toThrow('what the change sees')

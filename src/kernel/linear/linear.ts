@@ -1,5 +1,6 @@
-// y [n, m] = x [n, k] times w [m, k] transposed, plus bias [m] and a low-rank product, with w in any format as its file has it. A few rows of x are vectors
-// (decoding): memory is what they wait for. Many make it a product of matrices (prompts): weights are decoded once per tile.
+// y [n, m] = x [n, k] times w [m, k] transposed, plus bias [m] and a product of low rank, with w in any format as its file has it.
+// A few rows of x are vectors (decoding): memory is what they wait for. Many make it a product of matrices (prompts): weights are decoded
+// once per tile.
 
 import { type Form, family } from '../family.ts'
 import { matmulRegisters } from './matmul-registers.ts'

@@ -1,5 +1,6 @@
-// y [n, m] = x [n, k] times w [m, k] transposed, plus what there is to add, with w packed sixteen rows side by side and x in int8 (activations.ts). One workgroup
-// takes sixteen rows of w and walks the columns (rows of x) a few at a time: while they fit the registers, weights are loaded once for all.
+// y [n, m] = x [n, k] times w [m, k] transposed, plus what there is to add, with w packed sixteen rows side by side and x in int8
+// (activations.ts). One workgroup takes sixteen rows of w and walks the columns (rows of x) a few at a time: while they fit the registers,
+// weights are loaded once for all.
 
 import { item } from '../../base/list.ts'
 import type { Caps } from '../../base/caps.ts'

@@ -13,7 +13,7 @@ import type { Value, VectorOf } from '../../ir/value.ts'
 /** rows that lie side by side */
 export const PACKED_ROWS = 16
 
-/** The shape of a matrix [rows, columns] of floats whose rows lie as those of packed weights: sixteen side by side, the last ones filled up. */
+/** The shape of a matrix [rows, columns] of floats whose rows lie as those of packed weights: sixteen side by side, and filled up. */
 export function sideBySide(rows: number, columns: number): readonly [sixteens: number, columns: number, rows: number] {
   return [Math.ceil(rows / PACKED_ROWS), columns, PACKED_ROWS]
 }

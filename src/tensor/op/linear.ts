@@ -155,8 +155,7 @@ export const LINEAR: {
   },
 
   packedLinear: {
-    about:
-      'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus an optional bias [m] or residual [n, m], plus u v, with v [m / 16, r, 16]',
+    about: 'what quantize8 made of a tensor of `shape`, times a packed weight [m, k], plus a bias [m] or residual [n, m], plus u v',
     infer: ([x, w, ...more], { shape, added: kind, joined }) => {
       const added = kind === 'nothing' ? undefined : more[0]
       const { packed } = formatOf(weightFormat(w))
