@@ -225,7 +225,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
 
 /** The kind of a spec, for whoever has a value of it. TypeScript cannot follow that one spec belongs to one kind. */
 export function kindOf(spec: OperandSpec): Kind<OperandKind> {
-  return KINDS[spec.kind] as Kind<OperandKind>
+  return KINDS[spec.kind]
 }
 
 /** A value of the type if its text gives the same bits again, else the bits. */

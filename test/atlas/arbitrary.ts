@@ -1,5 +1,5 @@
 // Any valid program, by the records: every operand of every kind, whether or not it makes sense to run it.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { INSTRUCTION_NAMES, type Instruction, type InstructionName, instructionOf, recordOf } from '../../src/atlas/instruction/index.ts'
 import { type Address, CONDITIONS, type OperandSpec, type OperandValue, SCOPES, typeOf } from '../../src/atlas/operand.ts'
 import type { AtlasProgram } from '../../src/atlas/program.ts'

@@ -1,5 +1,5 @@
 // The text form and the serialised form: both give back what they were given, and say what is wrong with anything else.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeProgram, encodeProgram } from '../../src/atlas/file.ts'
 import { INSTRUCTION_NAMES, type Instruction } from '../../src/atlas/instruction/index.ts'

@@ -1,0 +1,425 @@
+// The machine that writes a kernel: what an instruction asks for becomes nodes. Registers are values; those that live on from block to
+// block are variables, too. With checks, what would be an error of the interpreter is reported: the lane notes its first one, goes on with
+// harmless values, and the host reads the note of the first lane that has one. So control flow is that of a program without errors.
+
+import { storageBytes } from '../../base/dtype.ts'
+import { IngotError } from '../../base/error.ts'
+import type { Builder } from '../../ir/build.ts'
+import type { Node } from '../../ir/node.ts'
+import type { OpName } from '../../ir/op.ts'
+import { BOUNDARY_BYTES, CLASSES, CLASS_BYTES, PAGE_BYTES } from '../class.ts'
+import { FAULTS } from '../fault.ts'
+import { recordOf } from '../instruction/index.ts'
+import type { Launch } from '../launch.ts'
+import type { FaultCode, Machine, Meaning, Space } from '../machine.ts'
+import { type Address, type Condition, PRESET } from '../operand.ts'
+import { type AtlasProgram, operandsOf } from '../program.ts'
+import { printInstruction } from '../text.ts'
+import { type AtlasType, type AtlasValue, TYPES } from '../type.ts'
+import { Algebra, type Lowered, dtypeOf, highOf } from './algebra.ts'
+import { type Facts, accessesOf, step } from './flow.ts'
+import type { Block } from './graph.ts'
+import { type Region, type RegionPlan, regionOf } from './memory.ts'
+
+/** Words before the notes of lanes: the first one is the first lane with an error. */
+export const STATUS_HEAD = 4
+/** Words of a note: instruction, number of the fault, what was asked for (64 bits). */
+export const STATUS_NOTE = 4
+export const FAULT_CODES = Object.keys(FAULTS) as readonly FaultCode[]
+
+export interface Plan {
+  readonly program: AtlasProgram
+  readonly launch: Pick<Launch, 'block' | 'sharedBytes'>
+  readonly entries: readonly Facts[]
+  readonly regions: ReadonlyMap<Region, RegionPlan>
+  readonly blocks: readonly Block[]
+  readonly checks: boolean
+}
+
+export class KernelWriter implements Machine<Lowered, Node> {
+  readonly #builder: Builder
+  readonly #k: Algebra
+  readonly #plan: Plan
+  /** variables of what lives on: by register and type, and by predicate */
+  readonly #variables = new Map<string, readonly number[]>()
+  /** whether a register was written, where that is not sure */
+  readonly #written = new Map<string, number>()
+  /** values that are at hand in this block */
+  readonly #values = new Map<string, Lowered>()
+  #facts: Facts = new Map()
+  #at = 0
+  #phase = -1
+  #failed = -1
+
+  constructor(builder: Builder, plan: Plan) {
+    this.#builder = builder
+    this.#k = new Algebra(builder)
+    this.#plan = plan
+  }
+
+  // ---- before and between blocks
+
+  /** Declares what lives from block to block. */
+  declare(): void {
+    const { program, blocks, checks } = this.#plan
+    for (const block of blocks) {
+      const local = new Set<string>()
+      const facts: Facts = new Map(this.#plan.entries[block.id])
+      for (const at of block.instructions) {
+        const { reads, writes } = accessesOf(program, at)
+        for (const { key, type } of reads) {
+          if (!local.has(`${key} ${type}`)) this.#declareRegister(key, type)
+          const fact = facts.get(key)
+          if (checks && (fact === undefined || fact.maybe === true) && !this.#written.has(key)) {
+            this.#written.set(key, this.#builder.variable(`has_${key}`, this.#builder.constant(false, 'bool')))
+          }
+        }
+        for (const { key, type } of writes) local.add(`${key} ${type}`)
+        step(program, at, facts)
+      }
+    }
+    const ops = new Set(program.instructions.map(({ op }) => op))
+    if (ops.has('phaseGet') || ops.has('phaseAdv')) this.#phase = this.#builder.variable('phase', this.#word(0))
+    if (checks) this.#failed = this.#builder.variable('failed', this.#builder.constant(false, 'bool'))
+  }
+
+  #declareRegister(key: string, type: AtlasType): void {
+    const name = `${key} ${type}`
+    if (this.#variables.has(name) || (this.#preset(key)?.type === type && !this.#isWritten(key))) return
+    const preset = this.#preset(key)
+    const value = preset?.type === type ? preset : this.#zero(key, type)
+    const words = value.high === undefined ? [value.low] : [value.low, value.high]
+    this.#variables.set(
+      name,
+      words.map((word) => this.#builder.variable(key, word)),
+    )
+  }
+
+  #zero(key: string, type: AtlasType): Lowered {
+    return key.startsWith('p') ? { type, low: this.#builder.constant(false, 'bool') } : this.#k.constant(type, 0n)
+  }
+
+  #isWritten(key: string): boolean {
+    const { program } = this.#plan
+    return program.instructions.some((_, at) => accessesOf(program, at).writes.some((access) => access.key === key))
+  }
+
+  /** What a register holds when a lane begins. */
+  #preset(key: string): Lowered | undefined {
+    switch (key) {
+      case `r${PRESET.laneX.register}`:
+        return { type: 'u32', low: this.#builder.index('lane.x') }
+      case `r${PRESET.blockX.register}`:
+        return { type: 'u32', low: this.#builder.index('workgroup.x') }
+      case `r${PRESET.blockDimX.register}`:
+        return { type: 'u32', low: this.#word(this.#plan.launch.block[0]) }
+      case `r${PRESET.globalLane.register}`:
+        return { type: 'u64', low: this.#globalLane(), high: this.#word(0) }
+      default:
+        return undefined
+    }
+  }
+
+  #globalLane(): Node {
+    const index = (name: Parameters<Builder['index']>[0]): Node => this.#builder.index(name)
+    const rows = this.#apply('add', this.#apply('mul', index('workgroup.z'), index('grid.y')), index('workgroup.y'))
+    const block = this.#apply('add', this.#apply('mul', rows, index('grid.x')), index('workgroup.x'))
+    const [x, y, z] = this.#plan.launch.block
+    return this.#apply('add', this.#apply('mul', block, this.#word(x * y * z)), index('lane'))
+  }
+
+  /** Writes a block; gives the condition of its branch. */
+  writeBlock(block: Block): Node | undefined {
+    const { program, entries } = this.#plan
+    this.#values.clear()
+    this.#facts = new Map(entries[block.id])
+    let condition: Node | undefined
+    for (const at of block.instructions) {
+      const instruction = program.instructions[at]
+      if (instruction === undefined) continue
+      this.#at = at
+      condition = recordOf(instruction.op).run<Lowered, Node>(this, operandsOf(instruction))
+      step(program, at, this.#facts)
+    }
+    if (block.end.kind === 'end' && block.end.fault !== undefined) {
+      this.#at = block.end.fault.instruction
+      this.require(this.#builder.constant(false, 'bool'), block.end.fault.code)
+    }
+    // a branch is decided after everything else of its block has happened
+    return condition === undefined ? undefined : this.#builder.bind('go', condition)
+  }
+
+  // ---- registers
+
+  read(register: number, type: AtlasType): Lowered {
+    return this.#get(`r${register}`, type)
+  }
+
+  predicate(index: number): Node {
+    return this.#get(`p${index}`, 'u8').low
+  }
+
+  #get(key: string, type: AtlasType): Lowered {
+    this.#checkType(key, type)
+    const name = `${key} ${type}`
+    const fact = this.#facts.get(key)
+    const flag = this.#written.get(key)
+    if (flag !== undefined && (fact === undefined || fact.maybe === true)) {
+      this.#report(this.#builder.get(`has_${key}`, flag, 'bool'), 'uninitialised', this.#word(Number(key.slice(1))))
+    }
+    const known = this.#values.get(name)
+    if (known !== undefined) return known
+    const ids = this.#variables.get(name)
+    const value = ids === undefined ? (this.#preset(key) ?? this.#zero(key, type)) : this.#load(key, type, ids)
+    this.#values.set(name, value)
+    return value
+  }
+
+  #load(key: string, type: AtlasType, ids: readonly number[]): Lowered {
+    const dtype = key.startsWith('p') ? 'bool' : dtypeOf(type)
+    const [low = this.#word(0), high] = ids.map((id) => this.#builder.get(key, id, dtype))
+    return high === undefined ? { type, low } : { type, low, high }
+  }
+
+  /** A register holds one type wherever it is read; what was written before does not matter. */
+  #checkType(key: string, type: AtlasType): void {
+    const fact = this.#facts.get(key)
+    if (fact === undefined) return
+    const other = fact.type === type ? fact.clash : fact
+    if (other === undefined) return
+    const { instructions } = this.#plan.program
+    const line = (at: number): string => {
+      const instruction = instructions[at]
+      return instruction === undefined ? 'it is preset' : `instruction ${at} (${printInstruction(instruction)})`
+    }
+    throw new IngotError('type-mismatch', `${key} is read as ${type} by ${line(this.#at)}`, {
+      op: 'atlas',
+      got: `${other.type}, written by ${line(other.writer)}`,
+      wanted: type,
+    })
+  }
+
+  write(register: number, type: AtlasType, value: Lowered): void {
+    this.#set(`r${register}`, type, value)
+  }
+
+  setPredicate(index: number, value: Node): void {
+    this.#set(`p${index}`, 'u8', { type: 'u8', low: value })
+  }
+
+  #set(key: string, type: AtlasType, { low, high }: Lowered): void {
+    const bound: Lowered = {
+      type,
+      low: this.#bind(key, low),
+      ...(high === undefined ? {} : { high: this.#bind(`${key}_high`, high) }),
+    }
+    for (const name of [...this.#values.keys()]) if (name.startsWith(`${key} `)) this.#values.delete(name)
+    this.#values.set(`${key} ${type}`, bound)
+    this.#variables.get(`${key} ${type}`)?.forEach((id, word) => this.#builder.set(id, word === 0 ? bound.low : highOf(bound)))
+    const flag = this.#written.get(key)
+    if (flag !== undefined) this.#builder.set(flag, this.#builder.constant(true, 'bool'))
+  }
+
+  #bind(name: string, value: Node): Node {
+    return value.op === 'const' || value.op === 'local' ? value : this.#builder.bind(name, value)
+  }
+
+  // ---- values
+
+  constant(type: AtlasType, value: AtlasValue): Lowered {
+    return this.#k.constant(type, value)
+  }
+
+  compute({ lower }: Meaning, type: AtlasType, [a, b, c]: readonly Lowered[]): Lowered {
+    const none = this.#k.constant(type, 0n)
+    return lower(this.#k, a ?? none, b ?? none, c ?? none)
+  }
+
+  compare(condition: Condition, _type: AtlasType, a: Lowered, b: Lowered): Node {
+    return this.#k.compare(condition, a, b)
+  }
+
+  choose(condition: Node, _type: AtlasType, yes: Lowered, no: Lowered): Lowered {
+    return this.#k.choose(condition, yes, no)
+  }
+
+  convert(_from: AtlasType, to: AtlasType, value: Lowered): Lowered {
+    return this.#k.convert(to, value)
+  }
+
+  lookUp(table: readonly number[], type: 'u8' | 'u32', index: Lowered): Lowered {
+    const within = this.#apply('min', index.low, this.#word(table.length - 1))
+    return { type, low: this.#builder.apply('table', [within], table, 'u32') }
+  }
+
+  require(holds: Node, fault: FaultCode): void {
+    this.#report(holds, fault, this.#word(0))
+  }
+
+  /** Notes the first error of this lane, unless `holds`. */
+  #report(holds: Node, fault: FaultCode, got: Node, gotHigh: Node = this.#word(0)): void {
+    if (!this.#plan.checks) return
+    const builder = this.#builder
+    const failed = builder.get('failed', this.#failed, 'bool')
+    builder.if(builder.apply('not', [builder.apply('or', [holds, failed])]), () => {
+      builder.set(this.#failed, builder.constant(true, 'bool'))
+      const lane = builder.bind('lane', this.#globalLane())
+      const note = [this.#word(this.#at), this.#word(FAULT_CODES.indexOf(fault)), got, gotHigh]
+      const first = builder.bind('note', this.#apply('add', this.#apply('mul', lane, this.#word(STATUS_NOTE)), this.#word(STATUS_HEAD)))
+      note.forEach((word, i) => builder.store('status', this.#apply('add', first, this.#word(i)), word))
+      builder.effect('first', 'atomic', [this.#word(0), lane], { mem: 'status', kind: 'min' }, 'u32')
+    })
+  }
+
+  // ---- memory
+
+  load(space: Space, address: Address, type: AtlasType): Lowered {
+    const { plan, index } = this.#place(space, address, type)
+    return this.#loadAt(plan, index, type)
+  }
+
+  store(space: Space, address: Address, type: AtlasType, value: Lowered): void {
+    const { plan, index, isGood } = this.#place(space, address, type)
+    if (isGood === undefined) this.#storeAt(plan, index, value)
+    else this.#builder.if(isGood, () => this.#storeAt(plan, index, value))
+  }
+
+  #loadAt({ name, storage }: RegionPlan, index: Node, type: AtlasType): Lowered {
+    const builder = this.#builder
+    if (storage === type) return { type, low: builder.load(name, index, dtypeOf(type)) }
+    const unit = storageBytes(storage)
+    const words = new Array<Node>()
+    for (let at = 0; at < TYPES[type].bytes; at += unit) {
+      const element = builder.load(name, this.#apply('add', index, this.#word(at / unit)), 'u32')
+      const part = this.#apply('shl', element, this.#word(8 * (at % 4)))
+      const word = Math.floor(at / 4)
+      const before = words[word]
+      words[word] = before === undefined ? part : this.#apply('or', before, part)
+    }
+    const [low = this.#word(0), high] = words
+    return this.#k.fromWords(type, low, high)
+  }
+
+  #storeAt({ name, storage }: RegionPlan, index: Node, value: Lowered): void {
+    const builder = this.#builder
+    if (storage === value.type) return builder.store(name, index, value.low)
+    const unit = storageBytes(storage)
+    const words = this.#k.toWords(value)
+    for (let at = 0; at < TYPES[value.type].bytes; at += unit) {
+      const word = words[Math.floor(at / 4)] ?? this.#word(0)
+      const part = this.#apply('shr', word, this.#word(8 * (at % 4)))
+      const element = unit === 4 ? part : this.#apply('and', part, this.#word(2 ** (8 * unit) - 1))
+      builder.store(name, this.#apply('add', index, this.#word(at / unit)), element)
+    }
+    return undefined
+  }
+
+  /** The element where an access begins; with checks, one that is there, and whether it is the right one. */
+  #place(space: Space, address: Address, type: AtlasType): { plan: RegionPlan; index: Node; isGood: Node | undefined } {
+    const { program, regions, checks } = this.#plan
+    const region = regionOf(program, this.#at, space, address, this.#facts)
+    const plan = regions.get(region)
+    if (plan === undefined) throw new TypeError(`no plan of ${region}`)
+    // reads the register, so that it is checked
+    if (space === 'global' && (address.kind === 'indirect' || address.kind === 'computed')) {
+      this.read(address.kind === 'indirect' ? address.base : address.handle, 'u64')
+    }
+    const offset = this.#offset(space, address)
+    const index = this.#apply('shr', offset.low, this.#word(Math.log2(storageBytes(plan.storage))))
+    if (!checks) return { plan, index, isGood: undefined }
+    const size = TYPES[type].bytes
+    const bytes = this.#bytesOf(region)
+    const isBelow = this.#apply('and', this.#apply('eq', highOf(offset), this.#word(0)), this.#apply('lt', offset.low, bytes))
+    const isInside = this.#builder.bind(
+      'inside',
+      this.#apply('and', isBelow, this.#apply('ge', this.#apply('sub', bytes, offset.low), this.#word(size))),
+    )
+    this.#report(isInside, 'out-of-range', offset.low, highOf(offset))
+    if (size === 1) return { plan, index: this.#apply('select', isInside, index, this.#word(0)), isGood: isInside }
+    const isAligned = this.#apply('eq', this.#apply('and', offset.low, this.#word(size - 1)), this.#word(0))
+    this.#report(isAligned, 'bad-address', offset.low, highOf(offset))
+    const isGood = this.#builder.bind('good', this.#apply('and', isInside, isAligned))
+    return { plan, index: this.#builder.bind('index', this.#apply('select', isGood, index, this.#word(0))), isGood }
+  }
+
+  #offset(space: Space, address: Address): Lowered {
+    switch (address.kind) {
+      case 'buffer':
+        return this.#k.constant('u64', address.offset)
+      case 'phi':
+        return this.#k.constant('u64', BigInt(address.class * CLASS_BYTES + address.page * PAGE_BYTES + address.byte))
+      case 'indirect': {
+        // a negative offset wraps to one that no buffer has
+        const added = this.#k.constant('u64', BigInt.asUintN(64, BigInt(address.offset)))
+        return space === 'shared' ? this.#k.add(this.read(address.base, 'u64'), added) : added
+      }
+      case 'computed':
+        return this.read(address.offset, 'u64')
+    }
+  }
+
+  #bytesOf(region: Region): Node {
+    if (region === 'shared') return this.#word(this.#plan.launch.sharedBytes)
+    if (region === 'boundary') return this.#word(BOUNDARY_BYTES)
+    return this.#builder.make('uniform', 'u32', [], `buf${region}_bytes`)
+  }
+
+  wait(_id: number): void {
+    this.#builder.add('barrier', [], 'workgroup')
+  }
+
+  /** Accesses of a lane happen in their order; what other lanes see of them before a barrier is not said anywhere. */
+  fence(): void {}
+
+  // ---- classes
+
+  currentClass(): Lowered {
+    return { type: 'u8', low: this.#apply('rem', this.#builder.index('workgroup.x'), this.#word(CLASSES)) }
+  }
+
+  phase(): Lowered {
+    return { type: 'u32', low: this.#builder.get('phase', this.#phase, 'u32') }
+  }
+
+  setPhase({ low }: Lowered): void {
+    this.#builder.set(this.#phase, low)
+  }
+
+  accumulate(_index: Lowered, _value: Lowered): void {
+    throw this.#unsupported('resaccum')
+  }
+
+  // ---- pools
+
+  allocatePool(_bytes: bigint): Lowered {
+    throw this.#unsupported('poolalloc')
+  }
+
+  freePool(_handle: Lowered): void {
+    throw this.#unsupported('poolfree')
+  }
+
+  loadPool(_type: AtlasType, _handle: Lowered, _offset: Lowered): Lowered {
+    throw this.#unsupported('poolload')
+  }
+
+  storePool(_type: AtlasType, _handle: Lowered, _offset: Lowered, _value: Lowered): void {
+    throw this.#unsupported('poolstore')
+  }
+
+  #unsupported(name: string): IngotError {
+    return new IngotError('unsupported', `${name} is not compiled yet`, {
+      op: 'atlas',
+      got: `instruction ${this.#at}`,
+      hint: 'interpretProgram runs it',
+    })
+  }
+
+  #word(value: number): Node {
+    return this.#builder.constant(value, 'u32')
+  }
+
+  #apply(op: OpName, ...src: readonly Node[]): Node {
+    return this.#builder.apply(op, src)
+  }
+}

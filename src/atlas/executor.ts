@@ -1,0 +1,274 @@
+// Runs programs on a device: memory by handle, 96 slots for it, the boundary pool, and programs that are compiled once. What a program ran
+// into on the device is thrown after the submission, as the interpreter would throw it. Opens no device; `ingot/atlas` does.
+//
+// Invariants: handles count from 1 and are never given out twice; a slot comes back when its handle is freed; a call that is refused has
+// changed nothing.
+
+import { IngotError } from '../base/error.ts'
+import type { BufferHandle, Command, Device, Dispatch, Program, Range, Stats } from '../device/device.ts'
+import { packUniforms } from '../ir/kernel.ts'
+import { BOUNDARY_BYTES, CLASSES, CLASS_BYTES, PAGES, PAGE_BYTES } from './class.ts'
+import {
+  type CompileOptions,
+  type CompiledProgram,
+  NOTE_BYTES,
+  compileProgram,
+  noteOffset,
+  readNote,
+  statusBytes,
+} from './compile/compile.ts'
+import { type Launch, type LaunchOptions, resolveLaunch } from './launch.ts'
+import type { AtlasProgram } from './program.ts'
+
+/** Memory of an executor, from 1 on. */
+export type Handle = number
+
+export interface Execution extends LaunchOptions, CompileOptions {
+  readonly program: AtlasProgram
+  /** which memory the handles in the program mean; those that are not named mean themselves */
+  readonly buffers?: Readonly<Record<number, Handle>>
+}
+
+/** What takes a slot. */
+interface Slot {
+  readonly index: number
+  readonly bytes: number
+  /** its own buffer, or a part of the boundary pool */
+  readonly range: Range
+  readonly isBoundary: boolean
+}
+
+export interface SlotInfo {
+  readonly class: number
+  readonly handle: Handle
+  readonly bytes: number
+  /** true if it is in the boundary pool */
+  readonly boundary: boolean
+}
+
+export class Executor implements AsyncDisposable {
+  readonly #device: Device
+  readonly #slots = new Map<Handle, Slot>()
+  readonly #compiled = new Map<AtlasProgram, Map<string, { compiled: CompiledProgram; program: Promise<Program> }>>()
+  #nextHandle = 1
+  #boundary: BufferHandle | undefined
+
+  /** The executor closes the device when it is closed. */
+  constructor(device: Device) {
+    this.#device = device
+  }
+
+  get device(): Device {
+    return this.#device
+  }
+
+  /** live counters of the device: copy them to compare */
+  get stats(): Readonly<Stats> {
+    return this.#device.stats
+  }
+
+  /** The slots that are taken, by class. */
+  get slots(): SlotInfo[] {
+    return [...this.#slots]
+      .map(([handle, { index, bytes, isBoundary }]) => ({ class: index, handle, bytes, boundary: isBoundary }))
+      .toSorted((a, b) => a.class - b.class)
+  }
+
+  /** `bytes` of memory, all zero, in the first free slot. */
+  allocate(bytes: number): Handle {
+    if (!Number.isInteger(bytes) || bytes < 1) throw wrong('allocate', 'no size', bytes, 'a whole number of bytes from 1')
+    const index = Array.from({ length: CLASSES }, (_, each) => each).find((each) => this.#slotOfClass(each) === undefined)
+    if (index === undefined) {
+      throw new IngotError('too-large', 'all class slots are taken', {
+        op: 'allocate',
+        wanted: `at most ${CLASSES}`,
+        hint: 'free one first',
+      })
+    }
+    const whole = Math.ceil(bytes / 4) * 4
+    const buffer = this.#device.alloc(whole)
+    this.#device.write(buffer, 0, new Uint8Array(whole))
+    return this.#take({ index, bytes, range: { buffer, offset: 0, bytes: whole }, isBoundary: false })
+  }
+
+  /** The memory of a class in the boundary pool, `width` pages of `height` bytes each. */
+  allocateBoundary(index: number, width: number, height: number): Handle {
+    const op = 'allocateBoundary'
+    if (!isFrom(index, 0, CLASSES - 1))
+      throw new IngotError('bad-class', 'no such class', { op, got: index, wanted: `0 to ${CLASSES - 1}` })
+    if (!isFrom(width, 1, PAGES) || !isFrom(height, 1, PAGE_BYTES)) {
+      throw new IngotError('bad-coordinates', 'no such part of the boundary pool', {
+        op,
+        got: [width, height],
+        wanted: `1 to ${PAGES} pages of 1 to ${PAGE_BYTES} bytes`,
+      })
+    }
+    if (this.#slotOfClass(index) !== undefined) throw wrong(op, 'the slot of this class is taken', index, 'a free one')
+    const range = { buffer: this.#boundaryPool(), offset: index * CLASS_BYTES, bytes: CLASS_BYTES }
+    return this.#take({ index, bytes: width * height, range, isBoundary: true })
+  }
+
+  /** Ends a handle and gives its slot back. */
+  free(handle: Handle): void {
+    const { range, isBoundary } = this.#slot('free', handle)
+    if (!isBoundary) this.#device.free(range.buffer)
+    this.#slots.delete(handle)
+  }
+
+  bytesOf(handle: Handle): number {
+    return this.#slot('bytesOf', handle).bytes
+  }
+
+  /** Writes bytes; offset and length are multiples of 4, as devices want it. */
+  copyTo(handle: Handle, bytes: Uint8Array, offset = 0): void {
+    const { range } = this.#within('copyTo', handle, offset, bytes.length)
+    this.#device.write(range.buffer, (range.offset ?? 0) + offset, bytes)
+  }
+
+  /** Reads bytes; offset and length are multiples of 4. */
+  async copyFrom(handle: Handle, offset = 0, length?: number): Promise<Uint8Array> {
+    const slot = this.#slot('copyFrom', handle)
+    const count = length ?? slot.bytes - offset
+    const { range } = this.#within('copyFrom', handle, offset, count)
+    const whole = Math.ceil(count / 4) * 4
+    return (await this.#device.read(range.buffer, (range.offset ?? 0) + offset, whole)).subarray(0, count)
+  }
+
+  /** Runs a program on all lanes of a launch. */
+  async execute(program: AtlasProgram, launch: Omit<Execution, 'program'> = {}): Promise<void> {
+    await this.executeAll([{ program, ...launch }])
+  }
+
+  /** Runs programs one after the other, in one submission. The first error of the first program that has one is thrown. */
+  async executeAll(executions: readonly Execution[]): Promise<void> {
+    const parts = await Promise.all(executions.map((execution) => this.#prepare(execution)))
+    const scratch = parts.map(({ compiled, launch }) => this.#status(compiled, launch))
+    try {
+      const commands = parts.flatMap((part, i): Command[] => {
+        const status = scratch[i]
+        const dispatch = this.#dispatch(part, status)
+        if (status === undefined) return [dispatch]
+        const to: Range = { buffer: status, offset: 0, bytes: 16 }
+        return [{ kind: 'fill', to, bytes: 16, value: 255 }, dispatch, { kind: 'read', from: to, bytes: 16 }]
+      })
+      const heads = await this.#device.submit(commands)
+      const checked = parts.flatMap((part, i) => (scratch[i] === undefined ? [] : [{ ...part, status: scratch[i] }]))
+      for (const [i, { compiled, status }] of checked.entries()) {
+        const head = heads[i]
+        const lane = head === undefined ? NO_LANE : new DataView(head.buffer, head.byteOffset).getUint32(0, true)
+        if (lane !== NO_LANE) throw readNote(compiled.program, lane, await this.#device.read(status, noteOffset(lane), NOTE_BYTES))
+      }
+    } finally {
+      for (const status of scratch) if (status !== undefined) this.#device.free(status)
+    }
+  }
+
+  /** Closes the device, and with it all memory. */
+  async close(): Promise<void> {
+    this.#slots.clear()
+    await this.#device.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  // ----
+
+  async #prepare(execution: Execution): Promise<Prepared> {
+    const launch = resolveLaunch(execution)
+    const { compiled, program } = this.#compile(execution, launch)
+    const ranges = compiled.bindings.map((binding) => this.#bound(execution, binding))
+    return { compiled, program: await program, launch, ranges }
+  }
+
+  /** The program of these settings; the same one is compiled once. */
+  #compile({ program, checks = true }: Execution, launch: Launch): { compiled: CompiledProgram; program: Promise<Program> } {
+    const known = this.#compiled.get(program) ?? new Map<string, { compiled: CompiledProgram; program: Promise<Program> }>()
+    this.#compiled.set(program, known)
+    const key = `${launch.block.join(',')} ${launch.sharedBytes} ${checks}`
+    const before = known.get(key)
+    if (before !== undefined) return before
+    const compiled = compileProgram(program, launch, { checks })
+    const made = { compiled, program: this.#device.compile(compiled.kernel) }
+    known.set(key, made)
+    return made
+  }
+
+  /** What a parameter of the kernel is; undefined for the memory of reports. */
+  #bound({ buffers = {} }: Execution, binding: number | 'boundary' | 'status'): { range: Range; bytes: number } | undefined {
+    if (binding === 'status') return undefined
+    if (binding === 'boundary') return { range: { buffer: this.#boundaryPool() }, bytes: BOUNDARY_BYTES }
+    const { range, bytes } = this.#slot('execute', buffers[binding] ?? binding)
+    return { range, bytes }
+  }
+
+  /** Memory for what the lanes report. */
+  #status({ bindings }: CompiledProgram, launch: Launch): BufferHandle | undefined {
+    return bindings.includes('status') ? this.#device.alloc(statusBytes(launch)) : undefined
+  }
+
+  #dispatch({ compiled, program, launch, ranges }: Prepared, status: BufferHandle | undefined): Dispatch {
+    const uniforms = Object.fromEntries(compiled.bindings.map((binding, i) => [`buf${binding}_bytes`, ranges[i]?.bytes ?? 0]))
+    return {
+      kind: 'dispatch',
+      program,
+      buffers: ranges.flatMap((bound) => bound?.range ?? (status === undefined ? [] : [{ buffer: status }])),
+      uniforms: packUniforms(compiled.kernel, uniforms),
+      grid: launch.grid,
+    }
+  }
+
+  #boundaryPool(): BufferHandle {
+    if (this.#boundary === undefined) {
+      this.#boundary = this.#device.alloc(BOUNDARY_BYTES)
+      this.#device.write(this.#boundary, 0, new Uint8Array(BOUNDARY_BYTES))
+    }
+    return this.#boundary
+  }
+
+  #take(slot: Slot): Handle {
+    const handle = this.#nextHandle++
+    this.#slots.set(handle, slot)
+    return handle
+  }
+
+  #slotOfClass(index: number): Slot | undefined {
+    return [...this.#slots.values()].find((slot) => slot.index === index)
+  }
+
+  #slot(op: string, handle: Handle): Slot {
+    const slot = this.#slots.get(handle)
+    if (slot !== undefined) return slot
+    const wasFreed = Number.isInteger(handle) && handle > 0 && handle < this.#nextHandle
+    if (wasFreed && op === 'free') throw new IngotError('double-free', 'memory is freed twice', { op, got: handle })
+    throw new IngotError('unknown-handle', wasFreed ? 'memory was freed' : 'no such memory', { op, got: handle })
+  }
+
+  #within(op: string, handle: Handle, offset: number, length: number): Slot {
+    const slot = this.#slot(op, handle)
+    const isInside = isFrom(offset, 0, slot.bytes) && isFrom(length, 0, slot.bytes - offset)
+    if (!isInside) {
+      throw new IngotError('out-of-range', 'past the end', { op, got: [offset, offset + length], wanted: `within ${slot.bytes} bytes` })
+    }
+    return slot
+  }
+}
+
+/** What the first word of reports is while there are none. */
+const NO_LANE = 0xffffffff
+
+interface Prepared {
+  readonly compiled: CompiledProgram
+  readonly program: Program
+  readonly launch: Launch
+  readonly ranges: readonly ({ readonly range: Range; readonly bytes: number } | undefined)[]
+}
+
+function isFrom(value: number, low: number, high: number): boolean {
+  return Number.isInteger(value) && value >= low && value <= high
+}
+
+function wrong(op: string, what: string, got: unknown, wanted: string): IngotError {
+  return new IngotError('bad-argument', what, { op, got, wanted })
+}

@@ -1,0 +1,33 @@
+// Compiled programs on the devices that are everywhere, held against the interpreter.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Executor } from '../../src/atlas/executor.ts'
+import { parseProgram } from '../../src/atlas/text.ts'
+import { openCpu } from '../../src/device/cpu/cpu.ts'
+import { openReference } from '../../src/device/reference/reference.ts'
+import { describeCompiled } from './compiled.ts'
+import { expectSameResults } from './random.ts'
+
+const PROGRAMS = Number(process.env['INGOT_RANDOM_KERNELS'] ?? 100)
+const DEVICES = { reference: async () => openReference(), cpu: () => openCpu({ level: 'wasm', threads: 2 }) }
+
+describe.each(Object.entries(DEVICES))('on %s', (_name, open) => {
+  let executor: Executor
+  beforeAll(async () => {
+    executor = new Executor(await open())
+  })
+  afterAll(() => executor.close())
+  describeCompiled(() => executor)
+
+  it('agrees with the interpreter about random programs', async () => {
+    await expectSameResults(executor, { programs: PROGRAMS, f64: true })
+  })
+
+  it('f64 is native', async () => {
+    const program = parseProgram('movimm.f64 r1, 3\nsqrt.f64 r2, r1\nexp.f64 r3, r2\nstg.f64 r3, [buf1 + 8]')
+    const handle = executor.allocate(16)
+    await executor.execute(program, { buffers: { 1: handle } })
+    const bytes = await executor.copyFrom(handle)
+    executor.free(handle)
+    expect(new DataView(bytes.buffer, bytes.byteOffset).getFloat64(8, true)).toBeCloseTo(Math.exp(Math.sqrt(3)), 12)
+  })
+})
