@@ -7,7 +7,7 @@ import { openReference } from '../../src/device/reference/reference.ts'
 import { describeCompiled } from './compiled.ts'
 import { expectSameResults } from './random.ts'
 
-const PROGRAMS = Number(process.env['INGOT_RANDOM_KERNELS'] ?? 100)
+const PROGRAMS = Number(process.env.INGOT_RANDOM_KERNELS ?? 100)
 const DEVICES = { reference: async () => openReference(), cpu: () => openCpu({ level: 'wasm', threads: 2 }) }
 
 describe.each(Object.entries(DEVICES))('on %s', (_name, open) => {

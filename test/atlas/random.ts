@@ -19,19 +19,19 @@ type Step =
   | { readonly kind: 'integer'; readonly op: (typeof INTEGER)[number]; readonly a: number; readonly b: number }
   | { readonly kind: 'float'; readonly op: (typeof FLOAT)[number]; readonly a: number; readonly b: number }
   | { readonly kind: 'shift'; readonly op: 'shl' | 'shr'; readonly a: number; readonly by: number }
-  | { readonly kind: 'convert'; readonly to: AtlasType; readonly a: number }
+  | { readonly kind: 'convert'; readonly to: number; readonly a: number }
   | { readonly kind: 'choose'; readonly condition: (typeof CONDITIONS)[number]; readonly a: number; readonly b: number }
   | { readonly kind: 'loop' | 'branch' | 'call' | 'skip'; readonly times: number; readonly a: number; readonly body: readonly Step[] }
 
 const INTEGER = ['add', 'sub', 'mul', 'min', 'max', 'and', 'or', 'xor', 'div', 'abs', 'neg', 'not', 'mad'] as const
 const FLOAT = ['add', 'sub', 'mul', 'min', 'max', 'abs', 'neg', 'mad'] as const
 const CONDITIONS = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'ltu', 'geu'] as const
-const SLOTS = 16
+const SLOTS = 6
 const LANES = 8
 /** bytes of a lane in the buffer: a slot for each of the registers that are watched */
 const LANE_BYTES = 8 * SLOTS
 
-function steps(types: readonly AtlasType[]): fc.Arbitrary<readonly Step[]> {
+function steps(): fc.Arbitrary<readonly Step[]> {
   const which = fc.nat(SLOTS - 1)
   const { list } = fc.letrec<{ step: Step; list: readonly Step[] }>((tie) => ({
     step: fc.oneof(
@@ -39,7 +39,7 @@ function steps(types: readonly AtlasType[]): fc.Arbitrary<readonly Step[]> {
       fc.record({ kind: fc.constant('integer'), op: fc.constantFrom(...INTEGER), a: which, b: which }),
       fc.record({ kind: fc.constant('float'), op: fc.constantFrom(...FLOAT), a: which, b: which }),
       fc.record({ kind: fc.constant('shift'), op: fc.constantFrom('shl', 'shr'), a: which, by: fc.nat(70) }),
-      fc.record({ kind: fc.constant('convert'), to: fc.constantFrom(...types), a: which }),
+      fc.record({ kind: fc.constant('convert'), to: which, a: which }),
       fc.record({ kind: fc.constant('choose'), condition: fc.constantFrom(...CONDITIONS), a: which, b: which }),
       fc.record({
         kind: fc.constantFrom('loop', 'branch', 'call', 'skip'),
@@ -48,7 +48,7 @@ function steps(types: readonly AtlasType[]): fc.Arbitrary<readonly Step[]> {
         body: tie('list'),
       }),
     ) as fc.Arbitrary<Step>,
-    list: fc.array(tie('step'), { minLength: 1, maxLength: 6 }),
+    list: fc.array(tie('step'), { minLength: 1, maxLength: 5 }),
   }))
   return list
 }
@@ -117,8 +117,10 @@ class Writing {
         return
       }
       case 'convert': {
-        const a = this.#some(step.a, isIntegerType(step.to))
-        this.#call('cvt', step.to, a, this.#of(step.to, this.#next++))
+        // not from floats to integers: what is a little off may be another whole number
+        const { type } = this.#registers[step.to % this.#registers.length] ?? { type: 'u32' }
+        const a = this.#some(step.a, true)
+        this.#call('cvt', type, a, this.#of(type, this.#next++))
         return
       }
       case 'choose': {
@@ -202,16 +204,17 @@ const TOLERANCE: Partial<Record<AtlasType, number>> = { f32: 1e-4, f64: 1e-4, f1
 
 /** Runs random programs on a device and by the interpreter. */
 export async function expectSameResults(executor: Executor, { programs, f64 }: RandomOptions): Promise<void> {
-  const types = ALL_TYPES.filter((type) => f64 || type !== 'f64')
+  const known = ALL_TYPES.filter((type) => f64 || type !== 'f64')
+  const some = fc.shuffledSubarray(known, { minLength: 2, maxLength: 4 }).map((each): AtlasType[] => ['u32', 'f32', ...each])
   const bytes = LANES * LANE_BYTES
   const data = fc.array(fc.integer(), { minLength: bytes / 4, maxLength: bytes / 4 })
   await fc.assert(
-    fc.asyncProperty(steps(types), data, fc.boolean(), async (list, numbers, checks) => {
+    fc.asyncProperty(some, steps(), data, fc.nat(3), async (types, list, numbers, chance) => {
       const made = programOf(list, types)
       const buffers = [new Uint8Array(Int32Array.from(numbers).buffer), new Uint8Array(bytes)]
       const launch = { grid: [2], block: [LANES / 2] } as const
       const wanted = runInterpreted(made, buffers, launch)
-      const got = await runCompiled(executor, made, buffers, { ...launch, checks })
+      const got = await runCompiled(executor, made, buffers, { ...launch, checks: chance === 0 })
       expect(got[0], printProgram(made)).toEqual(wanted[0])
       for (let slot = 0; slot < bytes / 8; slot++) {
         const type = types[(slot % SLOTS) % types.length] ?? 'u32'
@@ -220,6 +223,6 @@ export async function expectSameResults(executor: Executor, { programs, f64 }: R
         expect(Math.abs(a - b) <= (TOLERANCE[type] ?? 0) * (1 + Math.abs(a)), `${type}: ${b}, not ${a}\n${printProgram(made)}`).toBe(true)
       }
     }),
-    { numRuns: programs, endOnFailure: true, seed: Number(process.env['INGOT_RANDOM_SEED'] ?? 13) },
+    { numRuns: programs, endOnFailure: true, seed: Number(process.env.INGOT_RANDOM_SEED ?? 13) },
   )
 }

@@ -16,7 +16,7 @@ import { analyseFlow } from './flow.ts'
 import { buildGraph } from './graph.ts'
 import { type Region, planMemory } from './memory.ts'
 import { structure } from './structure.ts'
-import { FAULT_CODES, KernelWriter, STATUS_HEAD, STATUS_NOTE } from './write.ts'
+import { FAULT_BITS, FAULT_CODES, KernelWriter, STATUS_HEAD, STATUS_NOTE } from './write.ts'
 
 export interface CompileOptions {
   /** false: no error is looked for while it runs, and what would be one is undefined; default true */
@@ -49,6 +49,7 @@ export function compileProgram(
   const writer = new KernelWriter(builder, { program, launch, entries, regions, blocks, checks })
   writer.declare()
   const structured = structure(builder, blocks, (block) => writer.writeBlock(block))
+  const last = builder.block(() => writer.finish())
   const global = [...regions.values()].filter(({ region }) => region !== 'shared')
   const shared = [...regions.values()].filter(({ region }) => region === 'shared')
   if (shared.length > 0 && launch.sharedBytes === 0) {
@@ -67,7 +68,7 @@ export function compileProgram(
       length: Math.ceil(launch.sharedBytes / storageBytes(region.storage)),
       atomic: false,
     })),
-    body: builder.make('block', 'void', [...builder.body().src, ...structured.body]),
+    body: builder.make('block', 'void', [...builder.body().src, ...structured.body, ...last.src]),
     interner: builder.interner,
   }
   verify(kernel)
@@ -107,11 +108,12 @@ export const NOTE_BYTES = 4 * STATUS_NOTE
 /** The error that a lane has noted. */
 export function readNote(program: AtlasProgram, lane: number, note: Uint8Array): IngotError {
   const view = new DataView(note.buffer, note.byteOffset, note.byteLength)
-  const [instruction, fault, low, high] = [0, 4, 8, 12].map((at) => view.getUint32(at, true))
-  const code = FAULT_CODES[fault ?? 0] ?? 'out-of-range'
-  const offset = BigInt.asIntN(64, (BigInt(high ?? 0) << 32n) | BigInt(low ?? 0))
+  const word = view.getUint32(0, true) >>> 1
+  const code = FAULT_CODES[word % 2 ** FAULT_BITS] ?? 'out-of-range'
+  const instruction = word >>> FAULT_BITS
+  const offset = view.getBigInt64(4, true)
   const isPlace = code === 'out-of-range' || code === 'bad-address'
-  return faultError(code, FAULTS[code], { program, instruction: instruction ?? 0, lane, ...(isPlace ? { got: `byte ${offset}` } : {}) })
+  return faultError(code, FAULTS[code], { program, instruction, lane, ...(isPlace ? { got: `byte ${offset}` } : {}) })
 }
 
 function explain(isNested: boolean, flags: number, blocks: number, kernel: Kernel, checks: boolean): string {

@@ -23,8 +23,10 @@ import { type Region, type RegionPlan, regionOf } from './memory.ts'
 
 /** Words before the notes of lanes: the first one is the first lane with an error. */
 export const STATUS_HEAD = 4
-/** Words of a note: instruction, number of the fault, what was asked for (64 bits). */
-export const STATUS_NOTE = 4
+/** Words of a note: instruction and number of the fault, and what was asked for (64 bits). */
+export const STATUS_NOTE = 3
+/** A note is never 0: its lowest bit is set, then come the fault and the instruction. */
+export const FAULT_BITS = 4
 export const FAULT_CODES = Object.keys(FAULTS) as readonly FaultCode[]
 
 export interface Plan {
@@ -42,6 +44,8 @@ export class KernelWriter implements Machine<Lowered, Node> {
   readonly #plan: Plan
   /** variables of what lives on: by register and type, and by predicate */
   readonly #variables = new Map<string, readonly number[]>()
+  /** what any instruction writes */
+  readonly #changing: ReadonlySet<string>
   /** whether a register was written, where that is not sure */
   readonly #written = new Map<string, number>()
   /** values that are at hand in this block */
@@ -49,12 +53,15 @@ export class KernelWriter implements Machine<Lowered, Node> {
   #facts: Facts = new Map()
   #at = 0
   #phase = -1
-  #failed = -1
+  /** variables of this lane's note */
+  #notes: readonly [note: number, low: number, high: number] | undefined
 
   constructor(builder: Builder, plan: Plan) {
     this.#builder = builder
     this.#k = new Algebra(builder)
     this.#plan = plan
+    const { program } = plan
+    this.#changing = new Set(program.instructions.flatMap((_, at) => accessesOf(program, at).writes.map(({ key }) => key)))
   }
 
   // ---- before and between blocks
@@ -80,12 +87,13 @@ export class KernelWriter implements Machine<Lowered, Node> {
     }
     const ops = new Set(program.instructions.map(({ op }) => op))
     if (ops.has('phaseGet') || ops.has('phaseAdv')) this.#phase = this.#builder.variable('phase', this.#word(0))
-    if (checks) this.#failed = this.#builder.variable('failed', this.#builder.constant(false, 'bool'))
+    const note = (): number => this.#builder.variable('note', this.#word(0))
+    if (checks) this.#notes = [note(), note(), note()]
   }
 
   #declareRegister(key: string, type: AtlasType): void {
     const name = `${key} ${type}`
-    if (this.#variables.has(name) || (this.#preset(key)?.type === type && !this.#isWritten(key))) return
+    if (this.#variables.has(name) || (this.#preset(key)?.type === type && !this.#changing.has(key))) return
     const preset = this.#preset(key)
     const value = preset?.type === type ? preset : this.#zero(key, type)
     const words = value.high === undefined ? [value.low] : [value.low, value.high]
@@ -97,11 +105,6 @@ export class KernelWriter implements Machine<Lowered, Node> {
 
   #zero(key: string, type: AtlasType): Lowered {
     return key.startsWith('p') ? { type, low: this.#builder.constant(false, 'bool') } : this.#k.constant(type, 0n)
-  }
-
-  #isWritten(key: string): boolean {
-    const { program } = this.#plan
-    return program.instructions.some((_, at) => accessesOf(program, at).writes.some((access) => access.key === key))
   }
 
   /** What a register holds when a lane begins. */
@@ -165,7 +168,7 @@ export class KernelWriter implements Machine<Lowered, Node> {
     const fact = this.#facts.get(key)
     const flag = this.#written.get(key)
     if (flag !== undefined && (fact === undefined || fact.maybe === true)) {
-      this.#report(this.#builder.get(`has_${key}`, flag, 'bool'), 'uninitialised', this.#word(Number(key.slice(1))))
+      this.#report(this.#builder.get(`has_${key}`, flag, 'bool'), this.#fault('uninitialised'))
     }
     const known = this.#values.get(name)
     if (known !== undefined) return known
@@ -253,22 +256,38 @@ export class KernelWriter implements Machine<Lowered, Node> {
   }
 
   require(holds: Node, fault: FaultCode): void {
-    this.#report(holds, fault, this.#word(0))
+    this.#report(holds, this.#fault(fault))
   }
 
   /** Notes the first error of this lane, unless `holds`. */
-  #report(holds: Node, fault: FaultCode, got: Node, gotHigh: Node = this.#word(0)): void {
-    if (!this.#plan.checks) return
+  #report(holds: Node, fault: Node, got: readonly Node[] = []): void {
+    if (this.#notes === undefined) return
     const builder = this.#builder
-    const failed = builder.get('failed', this.#failed, 'bool')
-    builder.if(builder.apply('not', [builder.apply('or', [holds, failed])]), () => {
-      builder.set(this.#failed, builder.constant(true, 'bool'))
-      const lane = builder.bind('lane', this.#globalLane())
-      const note = [this.#word(this.#at), this.#word(FAULT_CODES.indexOf(fault)), got, gotHigh]
-      const first = builder.bind('note', this.#apply('add', this.#apply('mul', lane, this.#word(STATUS_NOTE)), this.#word(STATUS_HEAD)))
-      note.forEach((word, i) => builder.store('status', this.#apply('add', first, this.#word(i)), word))
-      builder.effect('first', 'atomic', [this.#word(0), lane], { mem: 'status', kind: 'min' }, 'u32')
+    const [note, low, high] = this.#notes
+    const isFirst = builder.apply('eq', [builder.get('note', note, 'u32'), this.#word(0)])
+    builder.if(builder.apply('and', [isFirst, builder.apply('not', [holds])]), () => {
+      const place = this.#word(2 ** (FAULT_BITS + 1) * this.#at + 1)
+      builder.set(note, this.#apply('or', place, this.#apply('shl', fault, this.#word(1))))
+      builder.set(low, got[0] ?? this.#word(0))
+      builder.set(high, got[1] ?? this.#word(0))
     })
+  }
+
+  /** At the end: who has a note leaves it where the host looks. */
+  finish(): void {
+    if (this.#notes === undefined) return
+    const builder = this.#builder
+    const words = this.#notes.map((id) => builder.get('note', id, 'u32'))
+    builder.if(builder.apply('ne', [words[0] ?? this.#word(0), this.#word(0)]), () => {
+      const lane = builder.bind('lane', this.#globalLane())
+      const first = builder.bind('first', this.#apply('add', this.#apply('mul', lane, this.#word(STATUS_NOTE)), this.#word(STATUS_HEAD)))
+      words.forEach((word, i) => builder.store('status', this.#apply('add', first, this.#word(i)), word))
+      builder.effect('least', 'atomic', [this.#word(0), lane], { mem: 'status', kind: 'min' }, 'u32')
+    })
+  }
+
+  #fault(code: FaultCode): Node {
+    return this.#word(FAULT_CODES.indexOf(code))
   }
 
   // ---- memory
@@ -330,15 +349,11 @@ export class KernelWriter implements Machine<Lowered, Node> {
     const size = TYPES[type].bytes
     const bytes = this.#bytesOf(region)
     const isBelow = this.#apply('and', this.#apply('eq', highOf(offset), this.#word(0)), this.#apply('lt', offset.low, bytes))
-    const isInside = this.#builder.bind(
-      'inside',
-      this.#apply('and', isBelow, this.#apply('ge', this.#apply('sub', bytes, offset.low), this.#word(size))),
-    )
-    this.#report(isInside, 'out-of-range', offset.low, highOf(offset))
-    if (size === 1) return { plan, index: this.#apply('select', isInside, index, this.#word(0)), isGood: isInside }
+    const isInside = this.#apply('and', isBelow, this.#apply('ge', this.#apply('sub', bytes, offset.low), this.#word(size)))
     const isAligned = this.#apply('eq', this.#apply('and', offset.low, this.#word(size - 1)), this.#word(0))
-    this.#report(isAligned, 'bad-address', offset.low, highOf(offset))
-    const isGood = this.#builder.bind('good', this.#apply('and', isInside, isAligned))
+    const isGood = this.#builder.bind('good', size === 1 ? isInside : this.#apply('and', isInside, isAligned))
+    const fault = this.#apply('select', isInside, this.#fault('bad-address'), this.#fault('out-of-range'))
+    this.#report(isGood, fault, [offset.low, highOf(offset)])
     return { plan, index: this.#builder.bind('index', this.#apply('select', isGood, index, this.#word(0))), isGood }
   }
 
