@@ -5,6 +5,7 @@ import { parseProgram } from '../../src/atlas/text.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { missingGpu } from '../device/missing.ts'
 import { describeCompiled } from './compiled.ts'
+import { testIntegers } from './integers.ts'
 import { expectSameResults } from './random.ts'
 
 const missing = await missingGpu()
@@ -16,6 +17,7 @@ describe.skipIf(missing !== undefined)(`on webgpu${missing === undefined ? '' : 
   })
   afterAll(() => executor.close())
   describeCompiled(() => executor)
+  testIntegers(() => executor, ['i64'])
 
   it('f64 is refused', async () => {
     const program = parseProgram('movimm.f64 r1, 3\nstg.f64 r1, [buf1 + 0]')
@@ -25,6 +27,6 @@ describe.skipIf(missing !== undefined)(`on webgpu${missing === undefined ? '' : 
   })
 
   it('agrees with the interpreter about random programs', async () => {
-    await expectSameResults(executor, { programs: 12, f64: false })
+    await expectSameResults(executor, { programs: 3, f64: false })
   })
 })

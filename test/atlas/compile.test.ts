@@ -2,9 +2,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Executor } from '../../src/atlas/executor.ts'
 import { parseProgram } from '../../src/atlas/text.ts'
+import { INTEGER_TYPES } from '../../src/atlas/type.ts'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { describeCompiled } from './compiled.ts'
+import { testIntegers } from './integers.ts'
 import { expectSameResults } from './random.ts'
 
 const PROGRAMS = Number(process.env.INGOT_RANDOM_KERNELS ?? 100)
@@ -17,6 +19,7 @@ describe.each(Object.entries(DEVICES))('on %s', (_name, open) => {
   })
   afterAll(() => executor.close())
   describeCompiled(() => executor)
+  testIntegers(() => executor, INTEGER_TYPES)
 
   it('agrees with the interpreter about random programs', async () => {
     await expectSameResults(executor, { programs: PROGRAMS, f64: true })
