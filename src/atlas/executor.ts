@@ -119,10 +119,12 @@ export class Executor implements AsyncDisposable {
     return this.#slot('bytesOf', handle).bytes
   }
 
-  /** Writes bytes; offset and length are multiples of 4, as devices want it. */
+  /** Writes bytes; offset and length are multiples of 4, as devices want it, or reach the end. */
   copyTo(handle: Handle, bytes: Uint8Array, offset = 0): void {
     const { range } = this.#within('copyTo', handle, offset, bytes.length)
-    this.#device.write(range.buffer, (range.offset ?? 0) + offset, bytes)
+    const end = offset + bytes.length
+    const whole = end === this.bytesOf(handle) && bytes.length % 4 !== 0 ? padded(bytes) : bytes
+    this.#device.write(range.buffer, (range.offset ?? 0) + offset, whole)
   }
 
   /** Reads bytes; offset and length are multiples of 4. */
@@ -263,6 +265,13 @@ interface Prepared {
   readonly program: Program
   readonly launch: Launch
   readonly ranges: readonly ({ readonly range: Range; readonly bytes: number } | undefined)[]
+}
+
+/** As many words as it takes; there is room for them behind the end. */
+function padded(bytes: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(Math.ceil(bytes.length / 4) * 4)
+  whole.set(bytes)
+  return whole
 }
 
 function isFrom(value: number, low: number, high: number): boolean {
