@@ -24,6 +24,7 @@ export interface Register<T extends AtlasType = AtlasType> {
   readonly type: T
 }
 
+/** A predicate. */
 export interface Predicate {
   readonly kind: 'predicate'
   readonly index: number

@@ -3,11 +3,13 @@
 
 import { IngotError } from '../base/error.ts'
 
+/** How many classes there are. */
 export const CLASSES = 96
 export const PAGES = 48
 export const PAGE_BYTES = 256
 /** bytes of one class in the boundary pool */
 export const CLASS_BYTES = PAGES * PAGE_BYTES
+/** bytes of the whole boundary pool */
 export const BOUNDARY_BYTES = CLASSES * CLASS_BYTES
 export const PHASES = 768
 
@@ -24,6 +26,7 @@ export interface ClassLabel {
 const bit = (value: number): 0 | 1 => ((value & 1) === 0 ? 0 : 1)
 const third = (value: number): -1 | 0 | 1 => (value === 0 ? -1 : value === 1 ? 0 : 1)
 
+/** The place of a class in the graph. */
 export function labelOfClass(index: number): ClassLabel {
   checkClass('labelOfClass', index)
   const binary = Math.floor(index / 3)
@@ -37,6 +40,7 @@ export function labelOfClass(index: number): ClassLabel {
   }
 }
 
+/** The class at a place of the graph. */
 export function classOfLabel({ e1, e2, e3, d45, e6, e7 }: ClassLabel): number {
   return ((((e1 * 2 + e2) * 2 + e3) * 2 + e6) * 2 + e7) * 3 + d45 + 1
 }
@@ -70,6 +74,7 @@ export function neighboursOf(index: number): number[] {
 
 const UNITY: readonly number[] = [1, 4]
 
+/** True for the two classes of unity, 1 and 4. */
 export function isUnity(index: number): boolean {
   checkClass('isUnity', index)
   return UNITY.includes(index)
@@ -98,6 +103,7 @@ export interface ByteLabel {
 /** By bits 4 and 5, the lower first. */
 const MODALITIES = [0, 1, 2, 0] as const
 
+/** Quadrant, modality and slot of a byte. */
 export function byteLabel(byte: number): ByteLabel {
   checkByte('byteLabel', byte)
   return { quadrant: byte >> 6, modality: MODALITIES[((byte >> 4) & 3) as 0 | 1 | 2 | 3], slot: (byte >> 1) & 7 }

@@ -23,6 +23,7 @@ import type { AtlasProgram } from './program.ts'
 /** Memory of an executor, from 1 on. */
 export type Handle = number
 
+/** A program to run: on how many lanes, on which memory. */
 export interface Execution extends LaunchOptions, CompileOptions {
   readonly program: AtlasProgram
   /** which memory the handles in the program mean; those that are not named mean themselves */
@@ -38,6 +39,7 @@ interface Slot {
   readonly isBoundary: boolean
 }
 
+/** A slot that is taken. */
 export interface SlotInfo {
   readonly class: number
   readonly handle: Handle
@@ -46,6 +48,7 @@ export interface SlotInfo {
   readonly boundary: boolean
 }
 
+/** Runs programs on a device, and holds their memory. */
 export class Executor implements AsyncDisposable {
   readonly #device: Device
   readonly #slots = new Map<Handle, Slot>()

@@ -25,6 +25,7 @@ export interface Memory {
   readonly boundary?: Uint8Array
 }
 
+/** What a program leaves besides its memory. */
 export interface RunResult {
   /** what resAccum added up, by class */
   readonly accumulators: Float64Array

@@ -2,6 +2,7 @@
 
 import { IngotError } from '../base/error.ts'
 
+/** Sizes along three axes. */
 export type Extent = readonly [x: number, y: number, z: number]
 
 /** What a user says; what is left out is 1, and shared memory none. */
@@ -12,6 +13,7 @@ export interface LaunchOptions {
   readonly sharedBytes?: number
 }
 
+/** How lanes are grouped, with nothing left out. */
 export interface Launch {
   readonly grid: Extent
   readonly block: Extent
@@ -20,6 +22,7 @@ export interface Launch {
 
 const MOST_LANES = 1024
 
+/** A launch with its defaults, checked. */
 export function resolveLaunch({ grid = [1], block = [1], sharedBytes = 0 }: LaunchOptions = {}): Launch {
   const launch: Launch = { grid: extentOf('grid', grid), block: extentOf('block', block), sharedBytes }
   if (!Number.isInteger(sharedBytes) || sharedBytes < 0) throw wrong('sharedBytes', sharedBytes, 'a whole number from 0')
@@ -42,6 +45,7 @@ export function totalBlocks({ grid: [x, y, z] }: Launch): number {
   return x * y * z
 }
 
+/** Lanes of all blocks. */
 export function totalLanes(launch: Launch): number {
   return totalBlocks(launch) * lanesOf(launch)
 }

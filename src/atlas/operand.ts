@@ -17,8 +17,10 @@ export const PRESET = {
 } as const satisfies Record<string, { readonly register: number; readonly type: AtlasType }>
 
 export const CONDITIONS = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'ltu', 'leu', 'gtu', 'geu'] as const
+/** A comparison; those that end in u take integers as unsigned. */
 export type Condition = (typeof CONDITIONS)[number]
 export const SCOPES = ['thread', 'block', 'device', 'system'] as const
+/** Who sees what comes before a fence. */
 export type Scope = (typeof SCOPES)[number]
 
 /**

@@ -5,6 +5,7 @@ import { IngotError } from '../base/error.ts'
 import { type Instruction, INSTRUCTION_NAMES, isInstructionName, recordOf } from './instruction/index.ts'
 import { type Known, LABEL, type OperandValue, kindOf } from './operand.ts'
 
+/** Instructions in order, and names of places among them. */
 export interface AtlasProgram {
   readonly instructions: readonly Instruction[]
   /** the number of the instruction that a label stands before; the length of the list is the end */

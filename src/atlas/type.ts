@@ -24,6 +24,7 @@ export const TYPES = {
   f64: { bytes: 8, kind: 'float' },
 } as const satisfies Record<string, TypeRecord>
 
+/** The name of a type. */
 export type AtlasType = keyof typeof TYPES
 export type IntegerType = Extract<AtlasType, `i${string}` | `u${string}`>
 export type FloatType = Exclude<AtlasType, IntegerType>

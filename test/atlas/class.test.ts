@@ -28,7 +28,7 @@ describe('bytes', () => {
       const text = bits(byte)
       const wanted =
         24 * Number.parseInt(text.slice(0, 2), 2) + 8 * (modality[text.slice(2, 4)] ?? 9) + Number.parseInt(text.slice(4, 7), 2)
-      expect(classOfByte(byte), text).toBe(wanted)
+      expect([text, classOfByte(byte)]).toEqual([text, wanted])
     }
     expect(classOfByte(0x2a)).toBe(21)
     expect(new Set(BYTES.map(classOfByte)).size).toBe(96)

@@ -163,7 +163,7 @@ describe('lanes', () => {
       resaccum r1, r5
       poolfree r3`
     const { accumulators } = interpretProgram(parseProgram(text), { buffers: new Map() }, { grid: [97], block: [2] })
-    expect([...accumulators.slice(0, 3)]).toEqual([4, 2, 2])
+    expect(accumulators.slice(0, 3)).toEqual(Float64Array.of(4, 2, 2))
   })
 
   it('reduce over registers', () => {

@@ -215,12 +215,14 @@ export async function expectSameResults(executor: Executor, { programs, f64 }: R
       const launch = { grid: [2], block: [LANES / 2] } as const
       const wanted = runInterpreted(made, buffers, launch)
       const got = await runCompiled(executor, made, buffers, { ...launch, checks: chance === 0 })
-      expect(got[0], printProgram(made)).toEqual(wanted[0])
+      expect({ made: printProgram(made), memory: got[0] }).toEqual({ made: printProgram(made), memory: wanted[0] })
       for (let slot = 0; slot < bytes / 8; slot++) {
         const type = types[(slot % SLOTS) % types.length] ?? 'u32'
         const [a, b] = [wanted[1], got[1]].map((memory) => Number(readValue('f32', memory ?? new Uint8Array(bytes), 8 * slot)))
         if (a === undefined || b === undefined || Object.is(a, b)) continue
-        expect(Math.abs(a - b) <= (TOLERANCE[type] ?? 0) * (1 + Math.abs(a)), `${type}: ${b}, not ${a}\n${printProgram(made)}`).toBe(true)
+        if (!(Math.abs(a - b) <= (TOLERANCE[type] ?? 0) * (1 + Math.abs(a)))) {
+          throw new Error(`${type}: ${b}, not ${a}\n${printProgram(made)}`)
+        }
       }
     }),
     { numRuns: programs, endOnFailure: true, seed: Number(process.env.INGOT_RANDOM_SEED ?? 13) },

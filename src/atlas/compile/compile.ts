@@ -18,6 +18,7 @@ import { type Region, planMemory } from './memory.ts'
 import { structure } from './structure.ts'
 import { FAULT_BITS, FAULT_CODES, KernelWriter, STATUS_HEAD, STATUS_NOTE } from './write.ts'
 
+/** How a program is compiled. */
 export interface CompileOptions {
   /** false: no error is looked for while it runs, and what would be one is undefined; default true */
   readonly checks?: boolean

@@ -216,7 +216,7 @@ export class KernelWriter implements Machine<Lowered, Node> {
       low: this.#bind(key, low),
       ...(high === undefined ? {} : { high: this.#bind(`${key}_high`, high) }),
     }
-    for (const name of [...this.#values.keys()]) if (name.startsWith(`${key} `)) this.#values.delete(name)
+    for (const name of this.#values.keys()) if (name.startsWith(`${key} `)) this.#values.delete(name)
     this.#values.set(`${key} ${type}`, bound)
     this.#variables.get(`${key} ${type}`)?.forEach((id, word) => this.#builder.set(id, word === 0 ? bound.low : highOf(bound)))
     const flag = this.#written.get(key)

@@ -8,6 +8,7 @@ import type { Machine } from '../machine.ts'
 import type { Known } from '../operand.ts'
 import type { InstructionRecord, OperandsOf } from './record.ts'
 
+/** The record of every instruction. */
 export const INSTRUCTIONS = {
   ...DATA,
   ...ARITHMETIC,
@@ -20,6 +21,7 @@ export const INSTRUCTIONS = {
   ...POOLS,
 } as const
 
+/** The name of an instruction. */
 export type InstructionName = keyof typeof INSTRUCTIONS
 export const INSTRUCTION_NAMES = Object.keys(INSTRUCTIONS) as readonly InstructionName[]
 
@@ -27,6 +29,7 @@ export const INSTRUCTION_NAMES = Object.keys(INSTRUCTIONS) as readonly Instructi
 export type InstructionOf<N extends InstructionName> = N extends InstructionName
   ? { readonly op: N } & OperandsOf<(typeof INSTRUCTIONS)[N]['operands']>
   : never
+/** One instruction of a program. */
 export type Instruction = InstructionOf<InstructionName>
 
 /** A record of whatever instruction, for who has operands by name. */
