@@ -9,6 +9,7 @@ import type { BufferHandle, Command, Device, Dispatch, Program, Range, Stats } f
 import { packUniforms } from '../ir/kernel.ts'
 import { BOUNDARY_BYTES, CLASSES, CLASS_BYTES, PAGES, PAGE_BYTES } from './class.ts'
 import {
+  type Binding,
   type CompileOptions,
   type CompiledProgram,
   NOTE_BYTES,
@@ -17,7 +18,8 @@ import {
   readNote,
   statusBytes,
 } from './compile/compile.ts'
-import { type Launch, type LaunchOptions, resolveLaunch } from './launch.ts'
+import { type Launch, type LaunchOptions, resolveLaunch, totalLanes } from './launch.ts'
+import type { RunResult } from './interpret.ts'
 import type { AtlasProgram } from './program.ts'
 
 /** Memory of an executor, from 1 on. */
@@ -140,32 +142,34 @@ export class Executor implements AsyncDisposable {
   }
 
   /** Runs a program on all lanes of a launch. */
-  async execute(program: AtlasProgram, launch: Omit<Execution, 'program'> = {}): Promise<void> {
-    await this.executeAll([{ program, ...launch }])
+  async execute(program: AtlasProgram, launch: Omit<Execution, 'program'> = {}): Promise<RunResult> {
+    const [result] = await this.executeAll([{ program, ...launch }])
+    return result ?? { accumulators: new Float64Array(CLASSES) }
   }
 
   /** Runs programs one after the other, in one submission. The first error of the first program that has one is thrown. */
-  async executeAll(executions: readonly Execution[]): Promise<void> {
+  async executeAll(executions: readonly Execution[]): Promise<RunResult[]> {
     const parts = await Promise.all(executions.map((execution) => this.#prepare(execution)))
-    const scratch = parts.map(({ compiled, launch }) => this.#status(compiled, launch))
+    const scratch = new Array<Scratch>()
     try {
-      const commands = parts.flatMap((part, i): Command[] => {
-        const status = scratch[i]
-        const dispatch = this.#dispatch(part, status)
-        if (status === undefined) return [dispatch]
-        const to: Range = { buffer: status, offset: 0, bytes: 16 }
-        return [{ kind: 'fill', to, bytes: 16, value: 255 }, dispatch, { kind: 'read', from: to, bytes: 16 }]
-      })
-      const heads = await this.#device.submit(commands)
-      const checked = parts.flatMap((part, i) => (scratch[i] === undefined ? [] : [{ ...part, status: scratch[i] }]))
-      for (const [i, { compiled, status }] of checked.entries()) {
-        const head = heads[i]
-        const lane = head === undefined ? NO_LANE : new DataView(head.buffer, head.byteOffset).getUint32(0, true)
-        if (lane !== NO_LANE) throw readNote(compiled.program, lane, await this.#device.read(status, noteOffset(lane), NOTE_BYTES))
+      for (const part of parts) scratch.push(this.#allocateScratch(part))
+      const read = await this.#device.submit(parts.flatMap((part, i) => this.#commands(part, scratch[i] ?? {})))
+      const results = new Array<RunResult>()
+      for (const [i, { compiled }] of parts.entries()) {
+        const { status, accumulators } = scratch[i] ?? {}
+        if (status !== undefined) await this.#checkStatus(compiled, status, read.shift())
+        results.push({ accumulators: addRows(accumulators === undefined ? undefined : read.shift()) })
       }
+      return results
     } finally {
-      for (const status of scratch) if (status !== undefined) this.#device.free(status)
+      for (const buffers of scratch) for (const buffer of Object.values(buffers)) this.#device.free(buffer)
     }
+  }
+
+  /** Throws what a lane has run into, if one has. */
+  async #checkStatus({ program }: CompiledProgram, status: BufferHandle, head: Uint8Array | undefined): Promise<void> {
+    const lane = head === undefined ? NO_LANE : new DataView(head.buffer, head.byteOffset).getUint32(0, true)
+    if (lane !== NO_LANE) throw readNote(program, lane, await this.#device.read(status, noteOffset(lane), NOTE_BYTES))
   }
 
   /** Closes the device, and with it all memory. */
@@ -200,28 +204,44 @@ export class Executor implements AsyncDisposable {
     return made
   }
 
-  /** What a parameter of the kernel is; undefined for the memory of reports. */
-  #bound({ buffers = {} }: Execution, binding: number | 'boundary' | 'status'): { range: Range; bytes: number } | undefined {
-    if (binding === 'status') return undefined
+  /** What a parameter of the kernel is; undefined for memory that is only for this launch. */
+  #bound({ buffers = {} }: Execution, binding: Binding): { range: Range; bytes: number } | undefined {
     if (binding === 'boundary') return { range: { buffer: this.#boundaryPool() }, bytes: BOUNDARY_BYTES }
+    if (typeof binding !== 'number') return undefined
     const { range, bytes } = this.#slot('execute', buffers[binding] ?? binding)
     return { range, bytes }
   }
 
-  /** Memory for what the lanes report. */
-  #status({ bindings }: CompiledProgram, launch: Launch): BufferHandle | undefined {
-    return bindings.includes('status') ? this.#device.alloc(statusBytes(launch)) : undefined
+  #allocateScratch({ compiled, launch }: Prepared): Scratch {
+    const lanes = totalLanes(launch)
+    const sizes = { status: statusBytes(launch), pools: compiled.poolBytes * lanes, accumulators: ROW_BYTES * lanes }
+    const needed = SCRATCH.filter((name) => compiled.bindings.includes(name))
+    return Object.fromEntries(needed.map((name) => [name, this.#device.alloc(sizes[name])]))
   }
 
-  #dispatch({ compiled, program, launch, ranges }: Prepared, status: BufferHandle | undefined): Dispatch {
+  /** The first lane that reports is none, accumulators are 0; then the program; then what it leaves for the host. */
+  #commands(part: Prepared, scratch: Scratch): Command[] {
+    const { status, accumulators } = scratch
+    const rows = ROW_BYTES * totalLanes(part.launch)
+    const ranges = [
+      ...(status === undefined ? [] : [{ to: { buffer: status }, bytes: STATUS_BYTES, value: 255 }]),
+      ...(accumulators === undefined ? [] : [{ to: { buffer: accumulators }, bytes: rows, value: 0 }]),
+    ]
+    return [
+      ...ranges.map((fill): Command => ({ kind: 'fill', ...fill })),
+      this.#dispatch(part, scratch),
+      ...ranges.map(({ to, bytes }): Command => ({ kind: 'read', from: to, bytes })),
+    ]
+  }
+
+  #dispatch({ compiled, program, launch, ranges }: Prepared, scratch: Scratch): Dispatch {
     const uniforms = Object.fromEntries(compiled.bindings.map((binding, i) => [`buf${binding}_bytes`, ranges[i]?.bytes ?? 0]))
-    return {
-      kind: 'dispatch',
-      program,
-      buffers: ranges.flatMap((bound) => bound?.range ?? (status === undefined ? [] : [{ buffer: status }])),
-      uniforms: packUniforms(compiled.kernel, uniforms),
-      grid: launch.grid,
-    }
+    const buffers = compiled.bindings.flatMap((binding, i): Range[] => {
+      const own = binding === 'status' || binding === 'pools' || binding === 'accumulators' ? scratch[binding] : undefined
+      const range = ranges[i]?.range ?? (own === undefined ? undefined : { buffer: own })
+      return range === undefined ? [] : [range]
+    })
+    return { kind: 'dispatch', program, buffers, uniforms: packUniforms(compiled.kernel, uniforms), grid: launch.grid }
   }
 
   #boundaryPool(): BufferHandle {
@@ -262,6 +282,24 @@ export class Executor implements AsyncDisposable {
 
 /** What the first word of reports is while there are none. */
 const NO_LANE = 0xffffffff
+
+/** of the head of reports that the host reads */
+const STATUS_BYTES = 16
+/** of the accumulators of a lane */
+const ROW_BYTES = 8 * CLASSES
+/** Memory that only one launch needs. */
+const SCRATCH = ['status', 'pools', 'accumulators'] as const
+type Scratch = Partial<Record<(typeof SCRATCH)[number], BufferHandle>>
+
+/** The sums of all lanes, first lane first. */
+function addRows(bytes: Uint8Array | undefined): Float64Array {
+  const sums = new Float64Array(CLASSES)
+  const rows = bytes === undefined ? new Float64Array() : new Float64Array(bytes.slice().buffer)
+  rows.forEach((value, at) => {
+    sums[at % CLASSES] = (sums[at % CLASSES] ?? 0) + value
+  })
+  return sums
+}
 
 interface Prepared {
   readonly compiled: CompiledProgram

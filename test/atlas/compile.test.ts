@@ -1,6 +1,7 @@
 // Compiled programs on the devices that are everywhere, held against the interpreter.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Executor } from '../../src/atlas/executor.ts'
+import { interpretProgram } from '../../src/atlas/interpret.ts'
 import { parseProgram } from '../../src/atlas/text.ts'
 import { INTEGER_TYPES } from '../../src/atlas/type.ts'
 import { openCpu } from '../../src/device/cpu/cpu.ts'
@@ -23,6 +24,14 @@ describe.each(Object.entries(DEVICES))('on %s', (_name, open) => {
 
   it('agrees with the interpreter about random programs', async () => {
     await expectSameResults(executor, { programs: PROGRAMS, f64: true })
+  })
+
+  it('resaccum adds up by class', async () => {
+    const text = 'clsget r1\ncvt.f64.u8 r2, r1\nresaccum r1, r2\nmovimm.f64 r3, 0.5\nresaccum r1, r3'
+    const launch = { grid: [98], block: [2] } as const
+    const { accumulators } = await executor.execute(parseProgram(text), launch)
+    expect(accumulators).toEqual(interpretProgram(parseProgram(text), { buffers: new Map() }, launch).accumulators)
+    expect(accumulators.slice(0, 3)).toEqual(Float64Array.of(2, 6, 5))
   })
 
   it('f64 is native', async () => {

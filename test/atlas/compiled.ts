@@ -218,6 +218,31 @@ const CASES: Record<string, { text: string; launch?: LaunchOptions; buffers?: re
       stg.u8 r1, [buf1 + 21]`,
     buffers: [words(8)],
   },
+  'two pools of a lane, one given back and taken again': {
+    text: `
+      movimm.u64 r9, 1
+      movimm.u32 r8, 2
+      shl.u64 r7, r255, r8
+      movimm.u32 r0, 2
+      movimm.u64 r1, 4
+      movimm.u64 r2, 16
+      poolalloc 24, r3
+      poolstore.u32 r252, r3, r2
+      again:
+      poolalloc 8, r4
+      poolload.u32 r5, r4, r1
+      add.u32 r5, r5, r0
+      poolload.u32 r6, r3, r2
+      add.u32 r6, r6, r5
+      poolstore.u32 r6, r3, r2
+      poolstore.u32 r6, r4, r1
+      poolfree r4
+      loop r0, @again
+      poolload.u32 r6, r3, r2
+      stg.u32 r6, [r9 + r7]`,
+    launch: { block: [4], grid: [2] },
+    buffers: [words(8)],
+  },
   'classes and phases': {
     text: `
       movimm.u64 r9, 1
@@ -283,6 +308,10 @@ export function describeCompiled(executorOf: () => Executor): void {
     ['bad-class', 'movimm.u32 r0, 93\nadd.u32 r0, r0, r252\ncvt.u8.u32 r1, r0\nmirror r2, r1', 3],
     ['stack-underflow', 'ret', 0],
     ['out-of-range', 'movimm.u64 r0, 1\nldg.u8 r1, [r0 - 1]', 0],
+    ['out-of-range', 'movimm.u64 r0, 1\nadd.u64 r0, r0, r255\npoolalloc 4, r1\npoolload.u8 r2, r1, r0', 3],
+    ['unknown-handle', 'movimm.u64 r0, 0\npoolalloc 4, r1\npoolfree r1\npoolload.u8 r2, r1, r0', 0],
+    ['unknown-handle', 'poolalloc 4, r1\npoolfree r1\npoolfree r1', 0],
+    ['double-free', 'movimm.u32 r0, 1\na:\npoolalloc 8, r1\nloop r0, @a', 0],
   ])('%s: %j', async (code, text, lane) => {
     const error = await failure(runCompiled(executorOf(), parseProgram(text), [new Uint8Array(16)], { block: [8] }))
     const wanted = errorOf(() => runInterpreted(parseProgram(text), [new Uint8Array(16)], { block: [8] }))

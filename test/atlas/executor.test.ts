@@ -120,7 +120,6 @@ describe('programs', () => {
     expect(await refused('a:\ncall @a')).toMatchObject({ code: 'unsupported' })
     expect(await refused('ldg.u8 r1, [r255 + 0]')).toMatchObject({ code: 'unsupported' })
     expect(await refused('a:\nbra @a')).toMatchObject({ code: 'bad-program' })
-    expect(await refused('clsget r1\nmovimm.f64 r2, 1\nresaccum r1, r2')).toMatchObject({ code: 'unsupported' })
   })
 })
 

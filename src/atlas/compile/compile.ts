@@ -14,7 +14,7 @@ import { type AtlasProgram, checkProgram } from '../program.ts'
 import { printProgram } from '../text.ts'
 import { analyseFlow } from './flow.ts'
 import { buildGraph } from './graph.ts'
-import { type Region, planMemory } from './memory.ts'
+import { type Region, planMemory, planPools } from './memory.ts'
 import { structure } from './structure.ts'
 import { FAULT_BITS, FAULT_CODES, KernelWriter, STATUS_HEAD, STATUS_NOTE } from './write.ts'
 
@@ -24,12 +24,17 @@ export interface CompileOptions {
   readonly checks?: boolean
 }
 
+/** A buffer by its handle, or what it is for: pools and rows of accumulators by lane, and what lanes report. */
+export type Binding = number | 'boundary' | 'pools' | 'accumulators' | 'status'
+
 /** A program for blocks of one size. */
 export interface CompiledProgram {
   readonly program: AtlasProgram
   readonly kernel: Kernel
-  /** what to bind, in order: buffers by handle, the boundary pool, and the memory of reports */
-  readonly bindings: readonly (number | 'boundary' | 'status')[]
+  /** what to bind, in order: buffers by handle, the boundary pool, and memory that only this launch needs */
+  readonly bindings: readonly Binding[]
+  /** bytes of all pools of a lane */
+  readonly poolBytes: number
   /** In words: what became of its jumps and its memory. */
   explain(): string
 }
@@ -45,9 +50,10 @@ export function compileProgram(
   const blocks = buildGraph(program)
   const entries = analyseFlow(program, blocks)
   const regions = planMemory(program, blocks, entries)
+  const pools = planPools(program)
   const name = `atlas_${hashText(printProgram(program)).slice(0, 8)}`
   const builder = new Builder(name)
-  const writer = new KernelWriter(builder, { program, launch, entries, regions, blocks, checks })
+  const writer = new KernelWriter(builder, { program, launch, entries, regions, pools, blocks, checks })
   writer.declare()
   const structured = structure(builder, blocks, (block) => writer.writeBlock(block))
   const last = builder.block(() => writer.finish())
@@ -73,8 +79,14 @@ export function compileProgram(
     interner: builder.interner,
   }
   verify(kernel)
-  const bindings = [...global.map(({ region }) => bindingOf(region)), ...(checks ? (['status'] as const) : [])]
-  return { program, kernel, bindings, explain: () => explain(structured.isNested, structured.flags, blocks.length, kernel, checks) }
+  const bindings = [...global.flatMap(({ region }) => bindingOf(region)), ...(checks ? (['status'] as const) : [])]
+  return {
+    program,
+    kernel,
+    bindings,
+    poolBytes: pools.laneBytes,
+    explain: () => explain(structured.isNested, structured.flags, blocks.length, kernel, checks),
+  }
 }
 
 const STATUS: BufferParam = { kind: 'buffer', name: 'status', storage: 'u32', role: 'readwrite', atomic: true }
@@ -90,8 +102,8 @@ function sizeOf(region: number): UniformParam {
   return { kind: 'uniform', name: `buf${region}_bytes`, dtype: 'u32' }
 }
 
-function bindingOf(region: Region): number | 'boundary' {
-  return region === 'shared' ? 'boundary' : region
+function bindingOf(region: Region): Binding[] {
+  return region === 'shared' ? [] : [region]
 }
 
 /** Bytes of the memory of reports for a launch; all of its first word must be set before. */

@@ -11,8 +11,8 @@ import { type AtlasType, TYPES } from '../type.ts'
 import { type Facts, step } from './flow.ts'
 import type { Block } from './graph.ts'
 
-/** A buffer by its handle, the boundary pool, or the shared memory of a block. */
-export type Region = number | 'boundary' | 'shared'
+/** A buffer by its handle, the boundary pool, the shared memory of a block, or what lanes have for themselves. */
+export type Region = number | 'boundary' | 'shared' | 'pools' | 'accumulators'
 
 export interface RegionPlan {
   readonly region: Region
@@ -50,6 +50,34 @@ function accessOf(
   return { space: place.space, address: known[place.name] as Address, type: known['ty'] as AtlasType, stores }
 }
 
+/** Memory that a lane has for itself. */
+function ownMemoryOf(instruction: Instruction): { region: Region; type: AtlasType } | undefined {
+  if (instruction.op === 'poolLoad' || instruction.op === 'poolStore') return { region: 'pools', type: instruction.ty }
+  return instruction.op === 'resAccum' ? { region: 'accumulators', type: 'f64' } : undefined
+}
+
+/** bytes of the widest type */
+const WIDEST = 8
+
+/** Where the pools of a lane are: one for every poolAlloc, by the number of the instruction. */
+export interface PoolPlan {
+  /** bytes of all pools of a lane */
+  readonly laneBytes: number
+  readonly sites: ReadonlyMap<number, { readonly offset: number; readonly bytes: number }>
+}
+
+export function planPools({ instructions }: AtlasProgram): PoolPlan {
+  const sites = new Map<number, { offset: number; bytes: number }>()
+  let laneBytes = 0
+  instructions.forEach((instruction, at) => {
+    if (instruction.op !== 'poolAlloc') return
+    const bytes = Number(instruction.size)
+    sites.set(at, { offset: laneBytes, bytes })
+    laneBytes += Math.ceil(bytes / WIDEST) * WIDEST
+  })
+  return { laneBytes, sites }
+}
+
 /** All memory of a program, by region. */
 export function planMemory(program: AtlasProgram, blocks: readonly Block[], entries: readonly Facts[]): ReadonlyMap<Region, RegionPlan> {
   const found = new Map<Region, { types: Set<AtlasType>; isWritten: boolean }>()
@@ -63,6 +91,8 @@ export function planMemory(program: AtlasProgram, blocks: readonly Block[], entr
         const seen = found.get(region) ?? { types: new Set(), isWritten: false }
         found.set(region, { types: seen.types.add(access.type), isWritten: seen.isWritten || access.stores })
       }
+      const own = instruction === undefined ? undefined : ownMemoryOf(instruction)
+      if (own !== undefined) found.set(own.region, { types: (found.get(own.region)?.types ?? new Set()).add(own.type), isWritten: true })
       step(program, at, facts)
     }
   }

@@ -19,7 +19,7 @@ import { type AtlasType, type AtlasValue, TYPES } from '../type.ts'
 import { Algebra, type Lowered, dtypeOf, highOf } from './algebra.ts'
 import { type Facts, accessesOf, step } from './flow.ts'
 import type { Block } from './graph.ts'
-import { type Region, type RegionPlan, regionOf } from './memory.ts'
+import { type PoolPlan, type Region, type RegionPlan, regionOf } from './memory.ts'
 
 /** Words before the notes of lanes: the first one is the first lane with an error. */
 export const STATUS_HEAD = 4
@@ -34,6 +34,7 @@ export interface Plan {
   readonly launch: Pick<Launch, 'block' | 'sharedBytes'>
   readonly entries: readonly Facts[]
   readonly regions: ReadonlyMap<Region, RegionPlan>
+  readonly pools: PoolPlan
   readonly blocks: readonly Block[]
   readonly checks: boolean
 }
@@ -50,6 +51,8 @@ export class KernelWriter implements Machine<Lowered, Node> {
   readonly #written = new Map<string, number>()
   /** values that are at hand in this block */
   readonly #values = new Map<string, Lowered>()
+  /** whether a pool is in use, by instruction */
+  readonly #live = new Map<number, number>()
   #facts: Facts = new Map()
   #at = 0
   #phase = -1
@@ -87,6 +90,9 @@ export class KernelWriter implements Machine<Lowered, Node> {
     }
     const ops = new Set(program.instructions.map(({ op }) => op))
     if (ops.has('phaseGet') || ops.has('phaseAdv')) this.#phase = this.#builder.variable('phase', this.#word(0))
+    for (const at of checks ? this.#plan.pools.sites.keys() : []) {
+      this.#live.set(at, this.#builder.variable(`pool${at}`, this.#builder.constant(false, 'bool')))
+    }
     const note = (): number => this.#builder.variable('note', this.#word(0))
     if (checks) this.#notes = [note(), note(), note()]
   }
@@ -346,15 +352,19 @@ export class KernelWriter implements Machine<Lowered, Node> {
     const offset = this.#offset(space, address)
     const index = this.#apply('shr', offset.low, this.#word(Math.log2(storageBytes(plan.storage))))
     if (!checks) return { plan, index, isGood: undefined }
-    const size = TYPES[type].bytes
-    const bytes = this.#bytesOf(region)
+    const isGood = this.#checkPlace(offset, this.#bytesOf(region), TYPES[type].bytes)
+    return { plan, index: this.#builder.bind('index', this.#apply('select', isGood, index, this.#word(0))), isGood }
+  }
+
+  /** Whether so many bytes from an offset on are there, and the offset is a multiple of their number; if not, that is reported. */
+  #checkPlace(offset: Lowered, bytes: Node, size: number): Node {
     const isBelow = this.#apply('and', this.#apply('eq', highOf(offset), this.#word(0)), this.#apply('lt', offset.low, bytes))
     const isInside = this.#apply('and', isBelow, this.#apply('ge', this.#apply('sub', bytes, offset.low), this.#word(size)))
     const isAligned = this.#apply('eq', this.#apply('and', offset.low, this.#word(size - 1)), this.#word(0))
     const isGood = this.#builder.bind('good', size === 1 ? isInside : this.#apply('and', isInside, isAligned))
     const fault = this.#apply('select', isInside, this.#fault('bad-address'), this.#fault('out-of-range'))
     this.#report(isGood, fault, [offset.low, highOf(offset)])
-    return { plan, index: this.#builder.bind('index', this.#apply('select', isGood, index, this.#word(0))), isGood }
+    return isGood
   }
 
   #offset(space: Space, address: Address): Lowered {
@@ -400,34 +410,90 @@ export class KernelWriter implements Machine<Lowered, Node> {
     this.#builder.set(this.#phase, low)
   }
 
-  accumulate(_index: Lowered, _value: Lowered): void {
-    throw this.#unsupported('resaccum')
+  /** Every lane has a row of its own; the host adds them up, first lane first. */
+  accumulate(index: Lowered, value: Lowered): void {
+    const within = this.#apply('min', index.low, this.#word(CLASSES - 1))
+    const at = this.#builder.bind('at', this.#apply('add', this.#apply('mul', this.#globalLane(), this.#word(CLASSES)), within))
+    const before = this.#builder.load('accumulators', at, 'f64')
+    this.#builder.store('accumulators', at, this.#apply('add', before, value.low))
   }
 
-  // ---- pools
+  // ---- pools: the handle is the number of the instruction, from 1
 
-  allocatePool(_bytes: bigint): Lowered {
-    throw this.#unsupported('poolalloc')
+  allocatePool(bytes: bigint): Lowered {
+    const live = this.#live.get(this.#at)
+    if (live !== undefined) {
+      this.require(this.#apply('not', this.#builder.get('live', live, 'bool')), 'double-free')
+      this.#builder.set(live, this.#builder.constant(true, 'bool'))
+    }
+    const handle = this.#k.constant('u64', BigInt(this.#at) + 1n)
+    const plan = this.#plan.regions.get('pools')
+    if (plan !== undefined && bytes > 0n) {
+      const count = Math.ceil(Number(bytes) / storageBytes(plan.storage))
+      const first = this.#builder.bind('first', this.#poolIndex(plan, handle, this.#word(0)))
+      const zero = this.#builder.constant(0, dtypeOf(plan.storage))
+      this.#builder.for('i', [this.#word(0), this.#word(count), this.#word(1)], (i) => {
+        this.#builder.store(plan.name, this.#apply('add', first, i), zero)
+      })
+    }
+    return handle
   }
 
-  freePool(_handle: Lowered): void {
-    throw this.#unsupported('poolfree')
+  freePool(handle: Lowered): void {
+    this.require(this.#isLive(handle), 'unknown-handle')
+    for (const [at, live] of this.#live) {
+      const stays = this.#apply('not', this.#isPool(handle, at))
+      this.#builder.set(live, this.#apply('and', stays, this.#builder.get('live', live, 'bool')))
+    }
   }
 
-  loadPool(_type: AtlasType, _handle: Lowered, _offset: Lowered): Lowered {
-    throw this.#unsupported('poolload')
+  loadPool(type: AtlasType, handle: Lowered, offset: Lowered): Lowered {
+    const { plan, index } = this.#poolPlace(type, handle, offset)
+    return this.#loadAt(plan, index, type)
   }
 
-  storePool(_type: AtlasType, _handle: Lowered, _offset: Lowered, _value: Lowered): void {
-    throw this.#unsupported('poolstore')
+  storePool(type: AtlasType, handle: Lowered, offset: Lowered, value: Lowered): void {
+    const { plan, index, isGood } = this.#poolPlace(type, handle, offset)
+    if (isGood === undefined) this.#storeAt(plan, index, value)
+    else this.#builder.if(isGood, () => this.#storeAt(plan, index, value))
   }
 
-  #unsupported(name: string): IngotError {
-    return new IngotError('unsupported', `${name} is not compiled yet`, {
-      op: 'atlas',
-      got: `instruction ${this.#at}`,
-      hint: 'interpretProgram runs it',
-    })
+  #poolPlace(type: AtlasType, handle: Lowered, offset: Lowered): { plan: RegionPlan; index: Node; isGood: Node | undefined } {
+    const plan = this.#plan.regions.get('pools')
+    if (plan === undefined) throw new TypeError('no plan of pools')
+    if (!this.#plan.checks) return { plan, index: this.#poolIndex(plan, handle, offset.low), isGood: undefined }
+    this.require(this.#isLive(handle), 'unknown-handle')
+    const bytes = this.#ofPool(handle, (site) => site.bytes)
+    const isGood = this.#checkPlace(offset, bytes, TYPES[type].bytes)
+    const index = this.#poolIndex(plan, handle, this.#apply('select', isGood, offset.low, this.#word(0)))
+    return { plan, index: this.#builder.bind('index', index), isGood }
+  }
+
+  #poolIndex({ storage }: RegionPlan, handle: Lowered, offset: Node): Node {
+    const lane = this.#apply('mul', this.#globalLane(), this.#word(this.#plan.pools.laneBytes))
+    const start = this.#apply(
+      'add',
+      lane,
+      this.#ofPool(handle, (site) => site.offset),
+    )
+    return this.#apply('shr', this.#apply('add', start, offset), this.#word(Math.log2(storageBytes(storage))))
+  }
+
+  /** A number of the pool that a handle means; 0 if it means none. */
+  #ofPool(handle: Lowered, number: (site: { readonly offset: number; readonly bytes: number }) => number): Node {
+    return [...this.#plan.pools.sites].reduce(
+      (other, [at, site]) => this.#apply('select', this.#isPool(handle, at), this.#word(number(site)), other),
+      this.#word(0),
+    )
+  }
+
+  #isPool(handle: Lowered, at: number): Node {
+    return this.#apply('eq', handle.low, this.#word(at + 1))
+  }
+
+  #isLive(handle: Lowered): Node {
+    const uses = [...this.#live].map(([at, live]) => this.#apply('and', this.#isPool(handle, at), this.#builder.get('live', live, 'bool')))
+    return uses.reduce((a, b) => this.#apply('or', a, b), this.#builder.constant(false, 'bool'))
   }
 
   #word(value: number): Node {
