@@ -7,7 +7,7 @@ import type { Algebra, Lowered } from './compile/algebra.ts'
 import type { Address, Condition, Scope } from './operand.ts'
 import type { AtlasType, AtlasValue, FloatType, IntegerType } from './type.ts'
 
-/** What computes a value of some of the same type: on integers, on floats (results are wrapped and rounded by who asks), and in a kernel. */
+/** What computes a value of others of its type: on integers, on floats (who asks wraps and rounds the results), and in a kernel. */
 export interface Meaning {
   readonly integer?: (type: IntegerType, a: bigint, b: bigint, c: bigint) => bigint
   readonly float?: (type: FloatType, a: number, b: number, c: number) => number

@@ -25,7 +25,7 @@ export type Scope = (typeof SCOPES)[number]
 
 /**
  * A place in memory. `buffer`: so many bytes into a buffer. `phi`: a place of the boundary pool. `indirect`: a register holds the buffer's
- * handle (in shared memory, which has none: the offset), to which bytes are added. `computed`: one register holds the handle, one the offset.
+ * handle (in shared memory, which has none: the offset), to which bytes are added. `computed`: handle and offset are in registers.
  */
 export type Address =
   | { readonly kind: 'buffer'; readonly handle: bigint; readonly offset: bigint }
@@ -255,7 +255,7 @@ function wrongAddress(value: unknown, { space }: Specs['address']): string | und
       if (space === 'shared') return 'the boundary pool is no shared memory'
       return unless(
         isWhole(value.class, 0, CLASSES - 1) && isWhole(value.page, 0, PAGES - 1) && isWhole(value.byte, 0, 255),
-        `no place (${value.class}, ${value.page}, ${value.byte}) in the boundary pool, wanted a class below ${CLASSES}, a page below ${PAGES}, a byte`,
+        `no place (${value.class}, ${value.page}, ${value.byte}) in the boundary pool of ${CLASSES} classes, ${PAGES} pages, 256 bytes`,
       )
     case 'indirect':
       return unless(

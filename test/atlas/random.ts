@@ -47,7 +47,7 @@ function steps(): fc.Arbitrary<readonly Step[]> {
         a: which,
         body: tie('list'),
       }),
-    ) as fc.Arbitrary<Step>,
+    ),
     list: fc.array(tie('step'), { minLength: 1, maxLength: 5 }),
   }))
   return list

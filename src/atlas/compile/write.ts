@@ -17,6 +17,7 @@ import { type AtlasProgram, operandsOf } from '../program.ts'
 import { printInstruction } from '../text.ts'
 import { type AtlasType, type AtlasValue, TYPES } from '../type.ts'
 import { Algebra, type Lowered, dtypeOf, highOf } from './algebra.ts'
+import { loadValue, storeValue } from './element.ts'
 import { type Facts, accessesOf, step } from './flow.ts'
 import type { Block } from './graph.ts'
 import { type PoolPlan, type Region, type RegionPlan, regionOf } from './memory.ts'
@@ -300,43 +301,13 @@ export class KernelWriter implements Machine<Lowered, Node> {
 
   load(space: Space, address: Address, type: AtlasType): Lowered {
     const { plan, index } = this.#place(space, address, type)
-    return this.#loadAt(plan, index, type)
+    return loadValue(this.#k, plan, index, type)
   }
 
   store(space: Space, address: Address, type: AtlasType, value: Lowered): void {
     const { plan, index, isGood } = this.#place(space, address, type)
-    if (isGood === undefined) this.#storeAt(plan, index, value)
-    else this.#builder.if(isGood, () => this.#storeAt(plan, index, value))
-  }
-
-  #loadAt({ name, storage }: RegionPlan, index: Node, type: AtlasType): Lowered {
-    const builder = this.#builder
-    if (storage === type) return { type, low: builder.load(name, index, dtypeOf(type)) }
-    const unit = storageBytes(storage)
-    const words = new Array<Node>()
-    for (let at = 0; at < TYPES[type].bytes; at += unit) {
-      const element = builder.load(name, this.#apply('add', index, this.#word(at / unit)), 'u32')
-      const part = this.#apply('shl', element, this.#word(8 * (at % 4)))
-      const word = Math.floor(at / 4)
-      const before = words[word]
-      words[word] = before === undefined ? part : this.#apply('or', before, part)
-    }
-    const [low = this.#word(0), high] = words
-    return this.#k.fromWords(type, low, high)
-  }
-
-  #storeAt({ name, storage }: RegionPlan, index: Node, value: Lowered): void {
-    const builder = this.#builder
-    if (storage === value.type) return builder.store(name, index, value.low)
-    const unit = storageBytes(storage)
-    const words = this.#k.toWords(value)
-    for (let at = 0; at < TYPES[value.type].bytes; at += unit) {
-      const word = words[Math.floor(at / 4)] ?? this.#word(0)
-      const part = this.#apply('shr', word, this.#word(8 * (at % 4)))
-      const element = unit === 4 ? part : this.#apply('and', part, this.#word(2 ** (8 * unit) - 1))
-      builder.store(name, this.#apply('add', index, this.#word(at / unit)), element)
-    }
-    return undefined
+    if (isGood === undefined) storeValue(this.#k, plan, index, value)
+    else this.#builder.if(isGood, () => storeValue(this.#k, plan, index, value))
   }
 
   /** The element where an access begins; with checks, one that is there, and whether it is the right one. */
@@ -449,13 +420,13 @@ export class KernelWriter implements Machine<Lowered, Node> {
 
   loadPool(type: AtlasType, handle: Lowered, offset: Lowered): Lowered {
     const { plan, index } = this.#poolPlace(type, handle, offset)
-    return this.#loadAt(plan, index, type)
+    return loadValue(this.#k, plan, index, type)
   }
 
   storePool(type: AtlasType, handle: Lowered, offset: Lowered, value: Lowered): void {
     const { plan, index, isGood } = this.#poolPlace(type, handle, offset)
-    if (isGood === undefined) this.#storeAt(plan, index, value)
-    else this.#builder.if(isGood, () => this.#storeAt(plan, index, value))
+    if (isGood === undefined) storeValue(this.#k, plan, index, value)
+    else this.#builder.if(isGood, () => storeValue(this.#k, plan, index, value))
   }
 
   #poolPlace(type: AtlasType, handle: Lowered, offset: Lowered): { plan: RegionPlan; index: Node; isGood: Node | undefined } {
