@@ -54,7 +54,7 @@ export interface SlotInfo {
 export class Executor implements AsyncDisposable {
   readonly #device: Device
   readonly #slots = new Map<Handle, Slot>()
-  readonly #compiled = new Map<AtlasProgram, Map<string, { compiled: CompiledProgram; program: Promise<Program> }>>()
+  readonly #compiled = new WeakMap<AtlasProgram, Map<string, { compiled: CompiledProgram; program: Promise<Program> }>>()
   #nextHandle = 1
   #boundary: BufferHandle | undefined
 
@@ -187,8 +187,9 @@ export class Executor implements AsyncDisposable {
   async #prepare(execution: Execution): Promise<Prepared> {
     const launch = resolveLaunch(execution)
     const { compiled, program } = this.#compile(execution, launch)
+    const ready = await program
     const ranges = compiled.bindings.map((binding) => this.#bound(execution, binding))
-    return { compiled, program: await program, launch, ranges }
+    return { compiled, program: ready, launch, ranges }
   }
 
   /** The program of these settings; the same one is compiled once. */

@@ -93,6 +93,20 @@ describe('programs', () => {
     expect(executor.stats.buffers).toBe(3)
   })
 
+  it('of no instructions do nothing', async () => {
+    await executor.execute(parseProgram('; nothing'), { grid: [2], block: [4] })
+    expect(executor.stats.buffers).toBe(0)
+  })
+
+  it('see a part of the boundary pool as a buffer', async () => {
+    const handle = executor.allocateBoundary(3, 4, 256)
+    await executor.execute(parseProgram('movimm.u32 r0, 99\nstg.u32 r0, [buf1 + 1020]'))
+    expect([...(await executor.copyFrom(handle, 1020, 4))]).toEqual([99, 0, 0, 0])
+    await expect(executor.execute(parseProgram('movimm.u32 r0, 99\nstg.u32 r0, [buf1 + 1024]'))).rejects.toMatchObject({
+      code: 'out-of-range',
+    })
+  })
+
   it('that fail leave the executor as it was', async () => {
     const add = parseProgram(VECTOR_ADD)
     await expect(executor.execute(add)).rejects.toMatchObject({ code: 'unknown-handle' })
