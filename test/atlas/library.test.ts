@@ -112,7 +112,21 @@ it.each([
   expectNear(await run('gemv', [a, x], rows, sizes(rows, columns), linearLaunch(rows, 64)), wanted, 1e-4)
 })
 
+it.each([
+  [1, 1, 1],
+  [8, 16, 24],
+  [33, 19, 21],
+])('gemm of %s x %s by %s', async (rows, inner, columns) => {
+  const [a, b] = [values(rows * inner, 0.61), values(inner * columns, 1.37)]
+  const wanted = Array.from({ length: rows * columns }, (_, at) => {
+    const [i, j] = [Math.floor(at / columns), at % columns]
+    return Array.from({ length: inner }, (_each, l) => (a[i * inner + l] ?? 0) * (b[l * columns + j] ?? 0)).reduce((x, y) => x + y)
+  })
+  const launch = resolveLaunch({ grid: [Math.ceil(rows / 8) * Math.ceil(columns / 8)], block: [64], sharedBytes: 512 })
+  expectNear(await run('gemm', [a, b], rows * columns, sizes(rows, inner, columns), launch), wanted, 1e-4)
+})
+
 it('every program is tried', () => {
   const names = readdirSync(FOLDER).map((name) => name.replace('.atlas', ''))
-  expect(names.toSorted()).toEqual([...Object.keys({ ...BINARY, ...UNARY, ...REDUCTIONS }), 'dot', 'gemv'].toSorted())
+  expect(names.toSorted()).toEqual([...Object.keys({ ...BINARY, ...UNARY, ...REDUCTIONS }), 'dot', 'gemv', 'gemm'].toSorted())
 })
