@@ -14,6 +14,7 @@ const ENTRIES = {
   index: 'index.js',
   kernel: 'kernel.js',
   train: 'train.js',
+  atlas: 'atlas.js',
   main: join('cli', 'main.js'),
   // Processes that a bench starts, so that it measures what users run; src/base/place.ts knows their names.
   'bench-child': join('bench', 'child.js'),

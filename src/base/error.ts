@@ -23,6 +23,17 @@ export type ErrorCode =
   | 'wrong-result' // a self-test or comparison found a difference
   | 'closed' // used after close
   | 'cancelled' // stopped by its signal
+  // of Atlas programs (src/atlas)
+  | 'bad-program' // a program breaks a rule of the instruction set; the message lists every place
+  | 'type-mismatch' // a register holds another type than the one it is read as
+  | 'uninitialised' // a register or predicate is read before it is written
+  | 'division-by-zero' // of integers
+  | 'stack-overflow' // more calls than the call stack holds
+  | 'stack-underflow' // a return without a call
+  | 'bad-address' // an address that is no multiple of what is loaded or stored there
+  | 'bad-class' // a class above 95
+  | 'bad-coordinates' // a page or byte that the boundary pool does not have
+  | 'bad-barrier' // lanes of a block wait at different barriers
 
 /** What an error carries besides its text. */
 export interface ErrorFacts {

@@ -28,6 +28,7 @@ const COMMANDS: Readonly<Record<string, { about: string; load: () => Promise<Com
   bench: { about: 'measure how fast a model runs here, alone or against a peer', load: () => import('./command/bench.ts') },
   doctor: { about: 'check which devices work here, by running kernels on them', load: () => import('./command/doctor.ts') },
   kernel: { about: 'list the kernels, or show one as MSL, WGSL, C or WebAssembly', load: () => import('./command/kernel.ts') },
+  atlas: { about: 'check, run, compile or print a program of the Atlas instruction set', load: () => import('./command/atlas.ts') },
   start: { about: 'run a guided demonstration', load: () => import('./command/start.ts') },
 }
 

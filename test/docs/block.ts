@@ -7,7 +7,12 @@ import { vi } from 'vitest'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** What package.json exports, as it is in this checkout. */
-const ENTRIES: Readonly<Record<string, string>> = { ingot: 'src/index.ts', 'ingot/kernel': 'src/kernel.ts', 'ingot/train': 'src/train.ts' }
+const ENTRIES: Readonly<Record<string, string>> = {
+  ingot: 'src/index.ts',
+  'ingot/kernel': 'src/kernel.ts',
+  'ingot/train': 'src/train.ts',
+  'ingot/atlas': 'src/atlas.ts',
+}
 
 export interface Block {
   readonly file: string

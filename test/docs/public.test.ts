@@ -26,7 +26,7 @@ function isExplained(name: string, file: string): boolean {
   return at > 0 && lines[at - 1]!.trimEnd().endsWith('*/')
 }
 
-describe.each(['src/index.ts', 'src/train.ts'])('%s', (entry) => {
+describe.each(['src/index.ts', 'src/train.ts', 'src/atlas.ts'])('%s', (entry) => {
   const names = exportsOf(entry)
 
   test('exports something', () => {

@@ -16,6 +16,12 @@ const missing = existsSync(join(ROOT, 'dist/bundle/index.js')) ? undefined : 'di
 
 /** What each says in the end. */
 const PROMISES: Readonly<Record<string, (lines: readonly string[]) => void>> = {
+  'atlas-vector-add.js': (lines) => {
+    expect(lines.at(-2)).toMatch(/^3072 sums on \w+, all as they should be$/)
+    expect(lines.at(-1)).toContain(
+      'out-of-range: atlas: an access past the end (lane 768, instruction 8: stg.f32 r7, [r4 + r1]), got byte 3072',
+    )
+  },
   'regression.js': (lines) => {
     const numbers = [...lines.at(-1)!.matchAll(/-?\d+\.\d+/g)].map(([text]) => Number(text))
     expect(numbers).toHaveLength(4)
