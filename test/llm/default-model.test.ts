@@ -8,11 +8,11 @@ import { defaultModelPath } from '../../src/llm/default.ts'
 import { type Model, load } from '../../src/llm/model.ts'
 import { ingot } from '../cli/command-line.ts'
 
-const HASH = 'ba0047b90141230d3d3e6b349f8546c0383a396082205bb4a2411a2fe6f63fae'
+const HASH = '93b48f19895a1066a45b623c472ac98ee662608b8fb59caaf81c829313527ec4'
 const MOST_BYTES = 4 << 20
 const PROMPT = 'Once upon a time'
 /** What it writes after the prompt, the most probable token each time. */
-const TEXT = ', there was a little girl named Felix. She lived in a small house near the forest. She had a loose tooth'
+const TEXT = ', there was a little boy named Tom. He was a very curious boy. He was waiting for a letter from Luke'
 
 const path = await defaultModelPath()
 
@@ -40,12 +40,16 @@ describe.each(['best', 'wasm'] as const)('on the cpu, %s', (level) => {
       expect(text).toBe(TEXT)
     }))
 
-  test('answers in its chat format, and ends its turn by itself', () =>
+  test.each([
+    ['Who are you?', 'I am Ingot, a small model. I was trained on stories, and I like to tell new ones.'],
+    ['My name is Felix. What is my name?', 'Your name is Felix.'],
+    ['Mia has a red kite. Ben has a green drum. Who has the red kite?', 'Mia has the red kite.'],
+  ])('answers %s, and ends its turn by itself', (content, answer) =>
     withModel(async (model) => {
-      const { text, finishReason } = await model.chat([{ role: 'user', content: 'Who are you?' }], { temperature: 0, maxTokens: 60 })
-      expect(finishReason).toBe('stop')
-      expect(text).toMatch(/^[A-Z][^<|>]+[.!?]$/)
-    }))
+      const { text, finishReason } = await model.chat([{ role: 'user', content }], { temperature: 0, maxTokens: 60 })
+      expect({ text, finishReason }).toEqual({ text: answer, finishReason: 'stop' })
+    }),
+  )
 })
 
 test('is what the command line takes where no model is named, and says so', async () => {

@@ -11,10 +11,10 @@ import { drawPlot } from '../train/plot.ts'
 import { RANK, tune } from './tune.ts'
 
 const PROMPT = 'Once upon a time'
-const STORY = { seed: 7, temperature: 0.7, maxTokens: 320 }
+const STORY = { seed: 7, temperature: 0.6, maxTokens: 320 }
 /** The prompt that is answered before and after. */
-const SAME = 'In the evening'
-const ANSWER = { seed: 3, temperature: 0.6, maxTokens: 56, ignoreEos: true }
+const SAME = 'Then'
+const ANSWER = { seed: 4, temperature: 0.4, maxTokens: 56, ignoreEos: true }
 const WIDTH = 72
 const PLOT_HEIGHT = 6
 /** In a pipe, one of so many steps is a line. */
