@@ -12,9 +12,8 @@ import { RANK, tune } from './tune.ts'
 
 const PROMPT = 'Once upon a time'
 const STORY = { seed: 7, temperature: 0.6, maxTokens: 320 }
-/** The prompt that is answered before and after. */
-const SAME = 'Then'
-const ANSWER = { seed: 4, temperature: 0.4, maxTokens: 56, ignoreEos: true }
+/** The same prompt, before and after. */
+const ANSWER = { seed: 3, temperature: 0.4, maxTokens: 56, ignoreEos: true }
 const WIDTH = 72
 const PLOT_HEIGHT = 6
 /** In a pipe, one of so many steps is a line. */
@@ -48,7 +47,7 @@ async function writeStory(model: Model, { stream, style, title }: Stage): Promis
 
 async function learnStyle(model: Model, { stream, style, title, steps }: Stage): Promise<void> {
   title(`It learns to write like the King James Bible: a LoRA of rank ${RANK}, trained here and now`)
-  const before = await model.generate(SAME, ANSWER)
+  const before = await model.generate(PROMPT, ANSWER)
   const folder = await mkdtemp(join(tmpdir(), 'ingot-'))
   try {
     const out = join(folder, 'adapter.gguf')
@@ -57,11 +56,11 @@ async function learnStyle(model: Model, { stream, style, title, steps }: Stage):
     plot.end()
     stream.write(`\n  ${style.dim(`${parameters} numbers learnt; the model itself is as it was`)}\n`)
     await model.setAdapters([{ path: out }])
-    const after = await model.generate(SAME, ANSWER)
+    const after = await model.generate(PROMPT, ANSWER)
     for (const [when, { text }] of Object.entries({ before, after })) {
       stream.write(`\n  ${style.bold(`${when}:`)}\n`)
       const wrap = createWrapper((part) => stream.write(textFor(stream, part)))
-      wrap.write(`${SAME}${text} ...`)
+      wrap.write(`${PROMPT}${text} ...`)
       wrap.end()
     }
   } finally {

@@ -30,7 +30,7 @@ export async function tune({ device, steps, out, onStep }: TuneOptions): Promise
     data: fileURLToPath(packageFile(TEXT)),
     device,
     lora: { rank: RANK },
-    rate: 4e-3,
+    rate: 6e-3,
     batch: 4,
     context: 96,
     steps,
