@@ -5,7 +5,9 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isIngotError } from '../../src/base/error.ts'
 import { interpret } from '../../src/ir/interpret/interpret.ts'
+import { buffersOf } from '../../src/ir/kernel.ts'
 import { printKernel } from '../../src/ir/print.ts'
+import { boundBuffers } from '../../src/kernel/family.ts'
 import { matmul } from '../../src/kernel/matmul/matmul.ts'
 import { type MatmulParams, simplify } from '../../src/kernel/matmul/params.ts'
 import { ALL_CAPS, failuresOf } from './interpret-case.ts'
@@ -67,12 +69,10 @@ describe('on a CPU', () => {
       [60, 1, 1], // more than there are tiles
     ] as const) {
       const y = new Float32Array(m * n).fill(Number.NaN)
-      const bytes = [inputs.a, inputs.b, y].map(({ buffer }) => new Uint8Array(buffer))
-      interpret(
-        launch!.kernel,
-        { buffers: { a: bytes[0]!, b: bytes[1]!, y: bytes[2]! }, uniforms: launch!.uniforms, grid },
-        { check: true },
-      )
+      const arrays: Readonly<Record<string, Float32Array<ArrayBuffer>>> = { ...inputs, y }
+      const bound = boundBuffers(launch!)
+      const buffers = buffersOf(launch!.kernel).map(({ name }, at) => [name, new Uint8Array(arrays[bound[at]!]!.buffer)])
+      interpret(launch!.kernel, { buffers: Object.fromEntries(buffers), uniforms: launch!.uniforms, grid }, { check: true })
       expect(y).toEqual(wanted)
     }
   })
