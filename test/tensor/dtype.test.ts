@@ -189,6 +189,12 @@ describe.each([
     expect(await x.mul(3).sum().item()).toBe(await scaled.sum().item())
   })
 
+  test.each(['f16', 'bf16'] as const)('%s of one element, which take less than a word, can be multiplied', async (dtype) => {
+    await using device = await open()
+    const x = Tensor.from([[2]], { dtype, device }).add(1)
+    expect(await x.matmul(x).to('f32').toArray()).toEqual([[9]])
+  })
+
   test('doubles are sorted, NaN last', async () => {
     await using device = await open()
     const x = Tensor.from([2, Number.NaN, 1 + 2 ** -50, 1, 2], { dtype: 'f64', device })

@@ -13,7 +13,7 @@ import { formatOf } from '../../quant/index.ts'
 import { type Form, type Launch, isCpu } from '../family.ts'
 import { template } from '../template.ts'
 import { ELEMENT_STORAGE, ELEMENT_TYPES, type ElementType } from './element.ts'
-import { JOINED_PARAMS, joinedBinds } from './joined.ts'
+import { joinedBinds } from './joined.ts'
 import { type Matrix, type Run, packColumns, packColumnsTurned, packRows, packRowsTurned } from './pack.ts'
 import { type MatmulParams, batchParams, batchUniforms, countOf, simplify, startsOf } from './params.ts'
 import { splitBlocks } from './split.ts'
@@ -95,7 +95,10 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
     a: buffer(ELEMENT_STORAGE[a], 'read'),
     b: buffer(formatOf(b).storage, 'read'),
     ...(bias ? { bias: buffer(ELEMENT_STORAGE[y], 'read') } : {}),
-    ...JOINED_PARAMS,
+    // Of the type of a, which they are bound to where there are none.
+    u: buffer(ELEMENT_STORAGE[a], 'read'),
+    v: buffer(ELEMENT_STORAGE[a], 'read'),
+    rank: uniform('u32'),
     y: buffer(ELEMENT_STORAGE[y], 'readwrite'),
     m: uniform('u32'),
     n: uniform('u32'),
@@ -131,10 +134,9 @@ const panels = template<PanelTraits>({ family: 'matmul', form: 'panels' }, (trai
       rows: turned ? p.n : p.k,
       length: turned ? p.k : p.n,
     })
-    const f32 = formatOf('f32')
-    const zero = k.const('u32', 0)
-    const matrixU: Matrix = { format: f32, memory: p.u, start: zero, rows: p.m, length: p.rank }
-    const shared = { format: f32, memory: p.v, start: zero }
+    const joined = { format: formatOf(a), start: k.const('u32', 0) }
+    const matrixU: Matrix = { ...joined, memory: p.u, rows: p.m, length: p.rank }
+    const shared = { ...joined, memory: p.v }
     const packB = (column: U32, count: U32, { own, more }: Steps): void => {
       const [isOwn, isMore] = [own.length.gt(0), more.length.gt(0)]
       k.when(
