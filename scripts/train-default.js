@@ -1,8 +1,9 @@
-// Trains the default model, from nothing: `npm run train:default -- [--share N] [--work FOLDER] [--out FILE] [--threads N]`. Writes a corpus
-// (scripts/corpus, with some books as seasoning) and a new model, then `ingot train` does the rest, in two lessons; its commands are shown.
+// Trains the default model, from nothing: `npm run train:default -- [--share N] [--work FOLDER] [--out FILE] [--threads N]`. Writes a
+// corpus (scripts/corpus, with some books as seasoning) and a new model, then `ingot train` does the rest, in two lessons; its commands are
+// shown.
 //
-// A run that was stopped goes on from its last checkpoint. How many documents are learnt is fixed, so that the result does not depend on how
-// fast the machine is; --share 0.1 makes a run with a tenth of them.
+// A run that was stopped goes on from its last checkpoint. How many documents are learnt is fixed, so that the result does not depend on
+// how fast the machine is; --share 0.1 makes a run with a tenth of them.
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createWriteStream, existsSync, mkdirSync, readFileSync } from 'node:fs'

@@ -54,7 +54,7 @@ function request(choice) {
   const { about, text, answers } = tellStory(choice)
   const ask = choice.chance(0.2)
     ? '[[Tell me a story|Please tell me a story|A story, please][.|!|]|Can you tell me a story[?|]|Do you know a story?]'
-    : `[Tell me a story about|Please tell me a story about|Can you tell a story about|I want a story about|Write a story about] ${about}[.||]`
+    : `[Tell me a story|Please tell me a story|Can you tell a story|I want a story|Write a story] about ${about}[.||]`
   const greeting = choice.chance(0.1) ? smallTalk(choice) : []
   return [
     ...(typeof greeting === 'string' ? [] : greeting.slice(0, 2)),

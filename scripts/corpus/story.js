@@ -95,12 +95,18 @@ function retry(make, good) {
   return made
 }
 
-/** Whether a line names somebody whom the story has not met. @param {string} line @param {string} before @param {(name: string) => string} values */
+/**
+ * Whether a line names somebody whom the story has not met.
+ * @param {string} line @param {string} before @param {(name: string) => string} values
+ */
 function hasStranger(line, before, values) {
   return ['B', 'C'].some((key) => names(line, values(key)) && !names(before, values(key)))
 }
 
-/** Says who somebody is who enters without a word about it. @param {string} line @param {string} before @param {(name: string) => string} values */
+/**
+ * Says who somebody is who enters without a word about it.
+ * @param {string} line @param {string} before @param {(name: string) => string} values
+ */
 function introduce(line, before, values) {
   const name = values('B')
   if (!names(line, name) || names(before, name) || before === '') return line

@@ -1,5 +1,5 @@
-// Says the same in other words, so that few sentences stand twice in the corpus: synonyms, contractions, who speaks before or after the verb,
-// and pronouns where the name was just said.
+// Says the same in other words, so that few sentences stand twice in the corpus: synonyms, contractions, who speaks before or after the
+// verb, and pronouns where the name was just said.
 
 /** @typedef {import('./random.js').Choice} Choice */
 
@@ -81,7 +81,10 @@ export function vary(text, choice, values) {
   return out
 }
 
-/** A sentence after one about the hero need not name the hero again. @param {string} text @param {Choice} choice @param {(name: string) => string} values */
+/**
+ * A sentence after one about the hero need not name the hero again.
+ * @param {string} text @param {Choice} choice @param {(name: string) => string} values
+ */
 function usePronouns(text, choice, values) {
   const [name, he, his] = [values('A'), values('A.He'), values('A.His')]
   const others = [values('B'), values('C'), values('P'), values('pet.name')]

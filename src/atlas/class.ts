@@ -64,7 +64,7 @@ export function mirrorOf(index: number): number {
   return classOfLabel({ ...label, e7: label.e7 === 0 ? 1 : 0 })
 }
 
-/** The classes one step away, smallest first: any of e1, e2, e3, e6 turned, or d45 moved by one. The mirror is none of them. */
+/** The classes one step away, smallest first: one of e1, e2, e3, e6 turned, or d45 moved by one. The mirror is none of them. */
 export function neighboursOf(index: number): number[] {
   const label = labelOfClass(index)
   const turned = (['e1', 'e2', 'e3', 'e6'] as const).map((name) => ({ ...label, [name]: label[name] === 0 ? 1 : 0 }))

@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createDisplay, showSeconds } from '../../src/cli/train/display.ts'
@@ -37,7 +37,9 @@ describe('in a pipe', () => {
     const kinds = readFileSync(log, 'utf8').trim().split('\n').map((line) => (JSON.parse(line) as { kind: string }).kind) // prettier-ignore
     expect(kinds.filter((kind) => kind === 'step')).toHaveLength(3)
     expect([kinds[0], kinds[1], kinds.at(-1)]).toEqual(['data', 'start', 'end'])
-    expect(readFileSync(plot, 'utf8')).toMatch(/^<svg [^]*<polyline[^]*<\/svg>\n$/)
+    const drawn = readFileSync(plot, 'utf8')
+    expect(drawn).toMatch(/^<svg [^]*<polyline[^]*<\/svg>\n$/)
+    expect(drawn).toContain(`>${basename(files.model)}<`) // not where it lies: plots are shown to others
     expect((await readAdapterGguf(out)).alpha).toBe(4)
   })
 

@@ -1,46 +1,37 @@
 // Instructions that move: memory, registers, pools, control, and waiting.
 
 import { ALL_TYPES, fromBits } from '../type.ts'
+import type { Space } from '../machine.ts'
 import * as meaning from './meaning.ts'
 import { input, instruction, number, output, type } from './record.ts'
 
+const load = (space: Space, about: string) =>
+  instruction({
+    group: 'data',
+    about,
+    operands: [type('ty', ALL_TYPES), output('dst', 'ty'), { kind: 'address', name: 'addr', space }],
+    run: (m, { ty, dst, addr }) => {
+      m.write(dst, ty, m.load(space, addr, ty))
+      return undefined
+    },
+  })
+
+const store = (space: Space, about: string) =>
+  instruction({
+    group: 'data',
+    about,
+    operands: [type('ty', ALL_TYPES), input('src', 'ty'), { kind: 'address', name: 'addr', space }],
+    run: (m, { ty, src, addr }) => {
+      m.store(space, addr, ty, m.read(src, ty))
+      return undefined
+    },
+  })
+
 export const DATA = {
-  ldg: instruction({
-    group: 'data',
-    about: 'load from a buffer',
-    operands: [type('ty', ALL_TYPES), output('dst', 'ty'), { kind: 'address', name: 'addr', space: 'global' }],
-    run: (m, { ty, dst, addr }) => {
-      m.write(dst, ty, m.load('global', addr, ty))
-      return undefined
-    },
-  }),
-  stg: instruction({
-    group: 'data',
-    about: 'store to a buffer',
-    operands: [type('ty', ALL_TYPES), input('src', 'ty'), { kind: 'address', name: 'addr', space: 'global' }],
-    run: (m, { ty, src, addr }) => {
-      m.store('global', addr, ty, m.read(src, ty))
-      return undefined
-    },
-  }),
-  lds: instruction({
-    group: 'data',
-    about: 'load from the shared memory of the block',
-    operands: [type('ty', ALL_TYPES), output('dst', 'ty'), { kind: 'address', name: 'addr', space: 'shared' }],
-    run: (m, { ty, dst, addr }) => {
-      m.write(dst, ty, m.load('shared', addr, ty))
-      return undefined
-    },
-  }),
-  sts: instruction({
-    group: 'data',
-    about: 'store to the shared memory of the block',
-    operands: [type('ty', ALL_TYPES), input('src', 'ty'), { kind: 'address', name: 'addr', space: 'shared' }],
-    run: (m, { ty, src, addr }) => {
-      m.store('shared', addr, ty, m.read(src, ty))
-      return undefined
-    },
-  }),
+  ldg: load('global', 'load from a buffer'),
+  stg: store('global', 'store to a buffer'),
+  lds: load('shared', 'load from the shared memory of the block'),
+  sts: store('shared', 'store to the shared memory of the block'),
   mov: instruction({
     group: 'data',
     about: 'copy a register',

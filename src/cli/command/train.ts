@@ -192,7 +192,8 @@ async function runWith(options: FinetuneOptions, flags: TrainFlags, signal: Abor
     display.end()
     signal.removeEventListener('abort', stop)
     await log?.close()
-    if (plot !== undefined && display.curves.losses.length > 0) await writeOutput(plot, drawSvg(display.curves, String(options.model)))
+    if (plot !== undefined && display.curves.losses.length > 0)
+      await writeOutput(plot, drawSvg(display.curves, basename(String(options.model))))
   }
 }
 
