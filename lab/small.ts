@@ -4,6 +4,7 @@
 // `node lab/run.js small [--device cpu,wasm,webgpu] [--threads 2] [--only rope] [--rounds 9] [--quick] [--json]`
 
 import { cacheWrite } from '../src/kernel/attention/cache.ts'
+import { PAGE } from '../src/kernel/attention/pages.ts'
 import { rope } from '../src/kernel/attention/rope.ts'
 import { tileColumns } from '../src/kernel/linear/activations.ts'
 import { type Quantize8Source, quantize8 } from '../src/kernel/linear/quantize8.ts'
@@ -58,7 +59,7 @@ export const entries = ROWS.flatMap((n): Entry[] => {
     entryOf(softmax, { rows: n, cols }, { shape: `${n}x${cols}`, quick: true }),
     entryOf(
       cacheWrite,
-      { type: 'f16', rows: n, heads: kvHeads, headDim, capacity: CAPACITY },
+      { type: 'f16', rows: n, heads: kvHeads, headDim, context: CAPACITY, slots: 1, pages: CAPACITY / PAGE },
       { shape: `${n}x${kvHeads * headDim}`, quick: true },
     ),
     entryOf(gather, { format: 'q4_k', rows: n, cols: width, tableRows: vocabulary }, { kernel: 'gather q4_k', shape, quick: true }),

@@ -95,6 +95,8 @@ export interface AttentionAttrs {
   readonly window: number
   /** scores become cap * tanh(score / cap); 0: none */
   readonly softcap: number
+  /** each row has a sequence of its own, so that rows share no keys; says how to compute, not what */
+  readonly apart: boolean
 }
 export interface LoraAttrs {
   readonly scale: number
@@ -156,9 +158,12 @@ export interface Operations {
   dequantize: { operands: [weight: TensorNode]; attrs: Nothing }
   embedding: { operands: [table: TensorNode, ids: TensorNode]; attrs: Nothing }
   rope: { operands: [x: TensorNode, positions: TensorNode, freqs: TensorNode]; attrs: RopeAttrs }
-  cacheWrite: { operands: [cache: TensorNode, x: TensorNode, positions: TensorNode]; attrs: { readonly heads: number } }
+  cacheWrite: {
+    operands: [cache: TensorNode, x: TensorNode, positions: TensorNode, slots: TensorNode, table: TensorNode]
+    attrs: { readonly heads: number }
+  }
   attention: {
-    operands: [q: TensorNode, keys: TensorNode, values: TensorNode, positions: TensorNode]
+    operands: [q: TensorNode, keys: TensorNode, values: TensorNode, positions: TensorNode, slots: TensorNode, table: TensorNode]
     attrs: AttentionAttrs
   }
   topk: { operands: [x: TensorNode]; attrs: { readonly k: number } }

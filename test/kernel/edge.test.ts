@@ -7,6 +7,7 @@ import type { Caps } from '../../src/base/caps.ts'
 import { ELEMENT_TYPES, type ElementType } from '../../src/base/element.ts'
 import { roundHalf } from '../../src/base/half.ts'
 import { cacheWrite } from '../../src/kernel/attention/cache.ts'
+import { PAGE } from '../../src/kernel/attention/pages.ts'
 import { gather } from '../../src/kernel/move/gather.ts'
 import { registerOf } from '../../src/kernel/element.ts'
 import type { Arrays } from '../../src/kernel/family.ts'
@@ -247,8 +248,10 @@ describe.each(FORMS)('%s', (_name, caps) => {
 
   it('a cache of halves rounds to even', () => {
     const x = Float32Array.of(1 + 2 ** -11, 1 + 3 * 2 ** -11, 1e-7, -65504)
-    const { got } = runCase(cacheWrite, { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, caps, { given: { x } })
-    expect(Array.from(got['cache']!)).toEqual(Array.from(x, (value) => roundHalf(value)))
+    const { got } = runCase(cacheWrite, { type: 'f16', rows: 1, heads: 1, headDim: 4, context: 1, slots: 1, pages: 2 }, caps, {
+      given: { x },
+    })
+    expect(Array.from(got['cache']!).slice(4 * PAGE, 4 * PAGE + 4)).toEqual(Array.from(x, (value) => roundHalf(value)))
   })
 })
 
@@ -418,7 +421,7 @@ describe('bad parameters', () => {
     ['a scan of bools', () => scan.work(GPU, { kind: 'sum', shape: [3], axis: 0, type: 'bool' })],
     ['a scan along no axis', () => scan.work(CPU, { kind: 'sum', shape: [3], axis: 1, type: 'f32' })],
     ['half a block', () => gather.work(GPU, { format: 'q4_k', rows: 1, cols: 40, tableRows: 1 })],
-    ['an odd head', () => cacheWrite.work(GPU, { type: 'f16', rows: 1, heads: 1, headDim: 3, capacity: 1 })],
+    ['an odd head', () => cacheWrite.work(GPU, { type: 'f16', rows: 1, heads: 1, headDim: 3, context: 1, slots: 1, pages: 2 })],
     ['more turning than there is', () => rope.work(GPU, { style: 'half', rows: 1, heads: 1, headDim: 4, dims: 6, magnitude: 1 })],
     ['a copy past the end', () => map.work(GPU, { ...f32({ input: 0 }), to: { offset: 2, strides: [1], size: 4 } })],
   ])('%s', (_name, run) => expectRefusal(run))

@@ -99,12 +99,13 @@ describe.each([4, 8, 16] as const)('a CPU with vectors of %i', (width) => {
       kvHeads: fc.integer({ min: 1, max: 16 }),
       group: fc.integer({ min: 1, max: 12 }),
       headDim: fc.integer({ min: 1, max: 64 }).map((quarter) => 4 * quarter),
-      capacity: fc.integer({ min: 300, max: 9000 }),
+      context: fc.integer({ min: 300, max: 9000 }),
+      apart: fc.boolean(),
       softcap: fc.constantFrom(0, 30),
     })
     fc.assert(
       fc.property(params, threads, ({ group, kvHeads, ...rest }, count) => {
-        const all = { ...rest, kvHeads, heads: group * kvHeads, scale: 0.1, window: 0 }
+        const all = { ...rest, kvHeads, heads: group * kvHeads, scale: 0.1, window: 0, slots: 1, pages: 200 }
         expect(missing(attention.work(capsOf(count, 1), all).launches, 1)).toEqual([])
       }),
       { numRuns: 500 },

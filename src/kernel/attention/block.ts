@@ -9,8 +9,9 @@ import type { Value } from '../../ir/value.ts'
 import { type Form, isGpu } from '../family.ts'
 import { template } from '../template.ts'
 import { DECODE_ROWS } from './decode.ts'
-import { type GpuTraits, type ReadFour, UNIFORMS, cacheOf, gpuTraits, nameOf, seenByAny, uniformsOf } from './gpu.ts'
-import { type AttentionParams, LOWEST, capped, seen } from './params.ts'
+import { type GpuTraits, type ReadFour, SHARED_PARAMS, cacheOf, gpuTraits, nameOf, seenByAny, uniformsOf } from './gpu.ts'
+import { eachSequence, placeOf } from './pages.ts'
+import { type AttentionParams, LOWEST, NOTHING, capped, seen } from './params.ts'
 
 /** lanes that share two rows */
 const TEAM = 16
@@ -38,7 +39,7 @@ type BlockTraits = GpuTraits & Block & { readonly f16: boolean }
 
 export const attentionBlock: Form<AttentionParams> = {
   name: 'block',
-  fits: (caps, params) => isGpu(caps) && params.rows > DECODE_ROWS && blockFor(caps, params) !== undefined,
+  fits: (caps, params) => isGpu(caps) && params.rows > DECODE_ROWS && !params.apart && blockFor(caps, params) !== undefined,
   work: (caps, params) => {
     const { rows, heads } = params
     const shape = blockFor(caps, params) ?? BLOCKS[0]
@@ -59,10 +60,9 @@ const block = template<BlockTraits>({ family: 'attention', form: 'block' }, (tra
     q: buffer('f32x4', 'read'),
     keys: cache.storage,
     values: cache.storage,
-    positions: buffer('u32', 'read'),
     y: buffer('f32x4', 'write'),
     rows: uniform('u32'),
-    ...UNIFORMS,
+    ...SHARED_PARAMS,
   }
   return kernel(`attention_${nameOf(traits)}_rows`, { params, workgroup: [LANES] }, (p, k) => {
     const queries = k.shared('queries', 'f32x4', ROWS * fours)
@@ -70,7 +70,7 @@ const block = template<BlockTraits>({ family: 'attention', form: 'block' }, (tra
     const [scores, weights] = [k.shared('scores', 'f32', ROWS * KEYS), k.shared('weights', 'f32', ROWS * KEYS)]
     const [begin, head] = [k.let('begin', k.workgroupId.x.mul(ROWS)), k.workgroupId.y]
     const { key, value } = cache.readers(p)
-    const { from, to } = seenByAny(k, begin, begin.add(ROWS).min(p.rows), p)
+    const rows = { from: begin, to: k.let('end', begin.add(ROWS).min(p.rows)) }
     const start = k.let('start', head.div(p.group).mul(p.capacity))
     const rowOf = (i: Value<'u32'>): Value<'u32'> => begin.add(i).min(p.rows.sub(1))
     const fourOf = (row: Value<'u32'>, i: Value<'u32'>): Value<'u32'> => row.mul(p.heads).add(head).mul(fours).add(i)
@@ -80,9 +80,11 @@ const block = template<BlockTraits>({ family: 'attention', form: 'block' }, (tra
     const part = k.let('part', k.lane.and(TEAM - 1))
     const pair = k.let('pair', k.lane.div(TEAM).mul(2))
     const mine = [0, 1].map((r) => {
-      const { first, last } = seen(p.positions.at(rowOf(pair.add(r))), p)
+      const row = k.let('row', rowOf(pair.add(r)))
+      const { first, last } = seen(p.positions.at(row), p)
       return {
         index: pair.add(r),
+        slot: k.let('own', p.slots.at(row)),
         first: k.let('first', first),
         last: k.let('last', last),
         top: k.var('top', k.const('f32', LOWEST)),
@@ -91,67 +93,74 @@ const block = template<BlockTraits>({ family: 'attention', form: 'block' }, (tra
       }
     })
 
-    k.for({ name: 'block', from, to, step: KEYS }, (block) => {
-      const stage = (four: ReadFour): void =>
-        eachLane(k, LANES, KEYS * fours, (n) => {
-          const [key, i] = [n.div(fours), n.rem(fours)]
-          staged.set(
-            key.mul(pitch).add(i),
-            four(
-              start
-                .add(block.add(key).min(to.sub(1)))
-                .mul(fours)
-                .add(i),
-            ),
-          )
+    const walk = (slot: Value<'u32', 'uniform'>): void => {
+      const { from, to } = seenByAny(k, rows, slot, p)
+      /** rows of other sequences see none of these keys */
+      const firsts = mine.map((row) => k.let('low', row.slot.eq(slot).select(row.first, NOTHING)))
+      k.for({ name: 'block', from, to, step: KEYS }, (block) => {
+        const stage = (four: ReadFour): void =>
+          eachLane(k, LANES, KEYS * fours, (n) => {
+            const [key, i] = [n.div(fours), n.rem(fours)]
+            staged.set(
+              key.mul(pitch).add(i),
+              four(
+                start
+                  .add(placeOf(p, slot, block.add(key).min(to.sub(1))))
+                  .mul(fours)
+                  .add(i),
+              ),
+            )
+          })
+        stage(key)
+        k.barrier()
+        const own = Array.from({ length: KEYS / TEAM }, (_, i) => k.let('own', part.add(i * TEAM)))
+        const dots = mine.map(() => own.map(() => k.var('dot', k.const('f32', 0).splat(4))))
+        k.for({ name: 'd', to: fours }, (d) => {
+          const keys = own.map((key) => staged.at(key.mul(pitch).add(d)))
+          mine.forEach(({ index }, r) => {
+            const query = queries.at(index.mul(fours).add(d))
+            keys.forEach((key, i) => item(item(dots, r), i).set(item(item(dots, r), i).get().add(key.mul(query))))
+          })
         })
-      stage(key)
-      k.barrier()
-      const own = Array.from({ length: KEYS / TEAM }, (_, i) => k.let('own', part.add(i * TEAM)))
-      const dots = mine.map(() => own.map(() => k.var('dot', k.const('f32', 0).splat(4))))
-      k.for({ name: 'd', to: fours }, (d) => {
-        const keys = own.map((key) => staged.at(key.mul(pitch).add(d)))
-        mine.forEach(({ index }, r) => {
-          const query = queries.at(index.mul(fours).add(d))
-          keys.forEach((key, i) => item(item(dots, r), i).set(item(item(dots, r), i).get().add(key.mul(query))))
+        const scored = mine.map(({ index, last }, r) =>
+          own.map((key, i) => {
+            const j = k.let('j', block.add(key))
+            const exists = k.let('exists', j.ge(item(firsts, r)).and(j.le(last)))
+            const score = k.let('score', exists.select(capped(k, item(item(dots, r), i).get().hsum(), cap, p.softcap), LOWEST))
+            scores.set(index.mul(KEYS).add(key), score)
+            return { key, exists, score }
+          }),
+        )
+        k.barrier()
+        stage(value)
+        const decays = mine.map(({ index, top }, r) => {
+          const most = k.var('most', k.const('f32', LOWEST).splat(4))
+          k.for({ name: 'i', to: KEYS / 4 }, (i) => most.set(most.get().max(scores.load(index.mul(KEYS).add(i.mul(4)), 4))))
+          const best = k.let('best', most.get().hmax().max(top.get()))
+          for (const { key, exists, score } of item(scored, r))
+            weights.set(index.mul(KEYS).add(key), exists.select(score.sub(best).exp(), 0))
+          const decay = k.let('decay', top.get().sub(best).exp())
+          top.set(best)
+          return decay
         })
-      })
-      const scored = mine.map(({ index, first, last }, r) =>
-        own.map((key, i) => {
-          const j = k.let('j', block.add(key))
-          const exists = k.let('exists', j.ge(first).and(j.le(last)))
-          const score = k.let('score', exists.select(capped(k, item(item(dots, r), i).get().hsum(), cap, p.softcap), LOWEST))
-          scores.set(index.mul(KEYS).add(key), score)
-          return { key, exists, score }
-        }),
-      )
-      k.barrier()
-      stage(value)
-      const decays = mine.map(({ index, top }, r) => {
-        const most = k.var('most', k.const('f32', LOWEST).splat(4))
-        k.for({ name: 'i', to: KEYS / 4 }, (i) => most.set(most.get().max(scores.load(index.mul(KEYS).add(i.mul(4)), 4))))
-        const best = k.let('best', most.get().hmax().max(top.get()))
-        for (const { key, exists, score } of item(scored, r)) weights.set(index.mul(KEYS).add(key), exists.select(score.sub(best).exp(), 0))
-        const decay = k.let('decay', top.get().sub(best).exp())
-        top.set(best)
-        return decay
-      })
-      k.barrier()
-      mine.forEach(({ sum, results }, r) => {
-        const decay = item(decays, r)
-        sum.set(sum.get().mul(decay))
-        for (const result of results) result.set(result.get().mul(decay))
-      })
-      k.for({ name: 'j', to: KEYS }, (j) => {
-        const values = Array.from({ length: each }, (_, i) => staged.at(j.mul(pitch).add(part.add(i * TEAM).min(fours - 1))))
-        mine.forEach(({ index, sum, results }) => {
-          const weight = weights.at(index.mul(KEYS).add(j))
-          sum.set(sum.get().add(weight))
-          results.forEach((result, i) => result.set(result.get().add(item(values, i).mul(weight))))
+        k.barrier()
+        mine.forEach(({ sum, results }, r) => {
+          const decay = item(decays, r)
+          sum.set(sum.get().mul(decay))
+          for (const result of results) result.set(result.get().mul(decay))
         })
+        k.for({ name: 'j', to: KEYS }, (j) => {
+          const values = Array.from({ length: each }, (_, i) => staged.at(j.mul(pitch).add(part.add(i * TEAM).min(fours - 1))))
+          mine.forEach(({ index, sum, results }) => {
+            const weight = weights.at(index.mul(KEYS).add(j))
+            sum.set(sum.get().add(weight))
+            results.forEach((result, i) => result.set(result.get().add(item(values, i).mul(weight))))
+          })
+        })
+        k.barrier()
       })
-      k.barrier()
-    })
+    }
+    eachSequence(k, p.slots, rows, walk)
 
     mine.forEach(({ index, sum, results }) =>
       results.forEach((result, i) => {

@@ -1,6 +1,6 @@
 // What changes in place between tokens: rows written into a key or value cache at their positions, and counters moved on.
-// Caches of halves and bytes are written as words, so that no device needs smaller stores. Positions of one call are distinct;
-// a row whose position lies past the capacity is skipped.
+// Caches of halves and bytes are written as words, so that no device needs smaller stores. Positions of one sequence are distinct in a
+// call; a row whose position lies past the context is skipped.
 
 /* oxlint-disable typescript/no-non-null-assertion -- `define` is given every input that `buffers` lists, and stays within them */
 
@@ -23,14 +23,13 @@ import {
   putQuantized,
   randomCache,
 } from './cache-type.ts'
+import { PAGE, PAGING, type Paging, pagingBuffers, pagingUniforms, placeIn, placeOf, randomTable } from './pages.ts'
 
-export interface CacheWriteParams {
+export interface CacheWriteParams extends Paging {
   readonly type: CacheType
   readonly rows: number
   readonly heads: number
   readonly headDim: number
-  /** positions that the cache has room for */
-  readonly capacity: number
 }
 
 /** elements that are written together */
@@ -41,10 +40,9 @@ function unitOf(type: CacheType): number {
 const CACHE = (type: CacheType) => ({
   cache: buffer(type === 'f32' ? 'f32' : 'u32', 'readwrite'),
   x: buffer('f32', 'read'),
-  positions: buffer('u32', 'read'),
   heads: uniform('u32'),
   units: uniform('u32'),
-  capacity: uniform('u32'),
+  ...PAGING,
 })
 
 /** A workgroup per row and head. */
@@ -52,9 +50,10 @@ const byHead = template<{ readonly type: CacheType }>({ family: 'cacheWrite', fo
   kernel(`cacheWrite_${type}`, { params: CACHE(type) }, (p, k) => {
     const [row, head] = [k.workgroupId.x, k.workgroupId.y]
     const position = p.positions.at(row)
-    k.when(position.lt(p.capacity), () => {
+    k.when(position.lt(p.context), () => {
       const from = k.let('from', row.mul(p.heads).add(head).mul(p.units))
-      const to = k.let('to', head.mul(p.capacity).add(position).mul(p.units))
+      const place = placeOf(p, p.slots.at(row), position)
+      const to = k.let('to', head.mul(p.capacity).add(place).mul(p.units))
       k.for({ name: 'unit', to: p.units }, (unit) => writeUnit(k, type, p, from.add(unit), to.add(unit)))
     })
   }),
@@ -68,9 +67,12 @@ const byUnit = template<{ readonly type: CacheType; readonly lanes: number }>(
       const from = k.let('from', flatLane(k, lanes))
       k.when(from.lt(p.total), (k) => {
         const head = k.let('head', from.div(p.units)) // counted over all rows
-        const position = p.positions.at(head.div(p.heads))
-        const to = head.rem(p.heads).mul(p.capacity).add(position).mul(p.units).add(from.rem(p.units))
-        k.when(position.lt(p.capacity), (k) => writeUnit(k, type, p, from, to))
+        const row = k.let('row', head.div(p.heads))
+        const position = k.let('position', p.positions.at(row))
+        k.when(position.lt(p.context), (k) => {
+          const place = placeOf(p, p.slots.at(row), position)
+          writeUnit(k, type, p, from, head.rem(p.heads).mul(p.capacity).add(place).mul(p.units).add(from.rem(p.units)))
+        })
       })
     }),
 )
@@ -97,32 +99,33 @@ function writeUnit(k: LaneScope, type: CacheType, p: Handles<ReturnType<typeof C
   )
 }
 
-/** Counters are few: one workgroup will do. */
 export const cacheWrite = family<CacheWriteParams>({
   name: 'cacheWrite',
-  about: 'rows written into a cache [heads, capacity, headDim] at their positions',
+  about: 'rows written into the pages of a cache [heads, pages * 64, headDim] at their positions',
   // A device may round the last bit of a half either way, and a byte whose value lies between two.
   tolerance: ({ type }) => ({ f32: 0, f16: 1e-7, q8_0: 1e-6 })[type],
   cases: [
-    { type: 'f16', rows: 3, heads: 2, headDim: 64, capacity: 16 },
-    { type: 'f32', rows: 3, heads: 2, headDim: 64, capacity: 16 },
-    { type: 'f16', rows: 1, heads: 5, headDim: 6, capacity: 3 },
-    { type: 'f32', rows: 7, heads: 1, headDim: 2, capacity: 5 },
-    { type: 'q8_0', rows: 3, heads: 2, headDim: 64, capacity: 16 },
-    { type: 'q8_0', rows: 7, heads: 1, headDim: 32, capacity: 5 },
+    { type: 'f16', rows: 3, heads: 2, headDim: 64, context: 16, slots: 1, pages: 2 },
+    { type: 'f32', rows: 3, heads: 2, headDim: 64, context: 100, slots: 2, pages: 6 },
+    { type: 'f16', rows: 1, heads: 5, headDim: 6, context: 3, slots: 1, pages: 2 },
+    { type: 'f32', rows: 7, heads: 1, headDim: 2, context: 5, slots: 1, pages: 3 },
+    { type: 'q8_0', rows: 5, heads: 2, headDim: 64, context: 70, slots: 3, pages: 7 },
+    { type: 'q8_0', rows: 7, heads: 1, headDim: 32, context: 5, slots: 1, pages: 2 },
   ],
-  buffers: ({ type, rows, heads, headDim, capacity }) => [
-    { name: 'cache', role: 'inout', ...cacheShape(type, heads * capacity * headDim) },
+  buffers: ({ type, rows, heads, headDim, ...paging }) => [
+    { name: 'cache', role: 'inout', ...cacheShape(type, heads * paging.pages * PAGE * headDim) },
     { name: 'x', role: 'in', type: 'f32', elements: rows * heads * headDim },
-    { name: 'positions', role: 'in', type: 'u32', elements: rows },
+    ...pagingBuffers(rows, paging),
   ],
   // From the middle on; the longest case runs past the end.
-  inputs: ({ type, rows, heads, headDim, capacity }, random) => ({
-    positions: Uint32Array.from({ length: rows }, (_, row) => Math.floor(capacity / 2) + row),
-    ...(type === 'q8_0' ? { cache: randomCache(heads * capacity * headDim, random) } : {}),
+  inputs: ({ type, rows, heads, headDim, ...paging }, random) => ({
+    positions: Uint32Array.from({ length: rows }, (_, row) => Math.floor(paging.context / 2) + row),
+    slots: Uint32Array.from({ length: rows }, (_, row) => row % paging.slots),
+    table: randomTable(paging, random),
+    ...(type === 'q8_0' ? { cache: randomCache(heads * paging.pages * PAGE * headDim, random) } : {}),
   }),
-  meaning: ({ cache }, { type, heads, headDim, capacity }) => ({
-    cache: type === 'q8_0' ? cachedValues(cache!, heads * capacity * headDim) : cache!,
+  meaning: ({ cache }, { type, heads, headDim, pages }) => ({
+    cache: type === 'q8_0' ? cachedValues(cache!, heads * pages * PAGE * headDim) : cache!,
   }),
   forms: [
     {
@@ -140,15 +143,16 @@ export const cacheWrite = family<CacheWriteParams>({
     arithmetic: 'f32',
     bytes: 4 * rows * heads * headDim + cacheBytes(type, rows * heads * headDim),
   }),
-  define: ({ cache, x, positions }, { type, rows, heads, headDim, capacity }) => {
-    const elements = heads * capacity * headDim
+  define: ({ cache, x, positions, slots, table }, { type, rows, heads, headDim, context, pages }) => {
+    const elements = heads * pages * PAGE * headDim
     const after = type === 'q8_0' ? Uint32Array.from(cache!) : Float32Array.from(cache!)
     for (let row = 0; row < rows; row++) {
       const position = positions![row]!
-      if (position >= capacity) continue
+      if (position >= context) continue
+      const place = placeIn(table!, { context }, slots![row]!, position)
       for (let head = 0; head < heads; head++) {
         const from = (row * heads + head) * headDim
-        const [values, at] = [x!.subarray(from, from + headDim), (head * capacity + position) * headDim]
+        const [values, at] = [x!.subarray(from, from + headDim), (head * pages * PAGE + place) * headDim]
         if (after instanceof Uint32Array) putQuantized(after, elements, at, values)
         else after.set(values, at)
       }
@@ -157,11 +161,11 @@ export const cacheWrite = family<CacheWriteParams>({
   },
 })
 
-function uniformsOf({ type, heads, headDim, capacity }: CacheWriteParams): Record<string, number> {
+function uniformsOf({ type, heads, headDim, ...paging }: CacheWriteParams): Record<string, number> {
   if (!canCache(type, headDim)) {
     throw new IngotError('bad-argument', `heads of ${type} are multiples of ${unitOf(type)}`, { op: 'cacheWrite', got: headDim })
   }
-  return { heads, units: headDim / unitOf(type), capacity }
+  return { heads, units: headDim / unitOf(type), ...pagingUniforms(paging) }
 }
 
 function unitsWork(caps: Caps, params: CacheWriteParams): Work {

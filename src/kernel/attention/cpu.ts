@@ -4,6 +4,7 @@ import type { Width } from '../../base/dtype.ts'
 import { type Handles, buffer, uniform } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { CACHE_BLOCK, type CacheType } from './cache-type.ts'
+import { PAGE } from './pages.ts'
 import { type AttentionParams, attentionParams, attentionUniforms } from './params.ts'
 
 /** Parameters of a kernel; bytes have scales, which lie behind them in the same buffer. */
@@ -20,8 +21,8 @@ export function cpuBinds(type: CacheType): { binds?: Readonly<Record<string, str
 }
 
 export function cpuUniforms(params: AttentionParams): Record<string, number> {
-  const { type, kvHeads, capacity, headDim } = params
-  return { ...attentionUniforms(params), ...(type === 'q8_0' ? { scales: (kvHeads * capacity * headDim) / 4 } : {}) }
+  const { type, kvHeads, pages, headDim } = params
+  return { ...attentionUniforms(params), ...(type === 'q8_0' ? { scales: (kvHeads * pages * PAGE * headDim) / 4 } : {}) }
 }
 
 /** `width` elements of a cache from `index` on, which is a multiple of that. */

@@ -8,7 +8,8 @@ import { type Scope, buffer } from '../../ir/author.ts'
 import type { Value } from '../../ir/value.ts'
 import { type Form, isGpu } from '../family.ts'
 import { template } from '../template.ts'
-import { type GpuTraits, UNIFORMS, cacheOf, gpuTraits, nameOf, uniformsOf } from './gpu.ts'
+import { type GpuTraits, SHARED_PARAMS, cacheOf, gpuTraits, nameOf, uniformsOf } from './gpu.ts'
+import { placeOf } from './pages.ts'
 import { type AttentionParams, LOWEST, capped, seen } from './params.ts'
 
 /** largest number of rows that this form is meant for */
@@ -30,12 +31,13 @@ type MergeTraits = Pick<ShareTraits, 'headDim' | 'shares'>
 
 export const attentionDecode: Form<AttentionParams> = {
   name: 'decode',
-  fits: (caps, { rows, headDim }) => isGpu(caps) && rows <= DECODE_ROWS && caps.subgroup > 1 && headDim % 4 === 0 && headDim <= 512,
+  fits: (caps, { rows, headDim, apart }) =>
+    isGpu(caps) && (apart || rows <= DECODE_ROWS) && caps.subgroup > 1 && headDim % 4 === 0 && headDim <= 512,
   work: (caps, params) => {
-    const { rows, heads, capacity, headDim } = params
+    const { rows, heads, context, headDim } = params
     let team = 1
     while (2 * team <= Math.min(16, caps.subgroup, headDim / 16)) team *= 2
-    const most = Math.min(Math.ceil(capacity / SHARE), MOST_SHARES, Math.ceil((8 * caps.parallel) / (heads * rows)))
+    const most = Math.min(Math.ceil(context / SHARE), MOST_SHARES, Math.ceil((8 * caps.parallel) / (heads * rows)))
     const shares = Math.max(1, most)
     const kernel = share({ ...gpuTraits(params), f16: caps.f16, subgroup: caps.subgroup, team, shares })
     const scores = { kernel, uniforms: uniformsOf(params), grid: [heads, rows, shares] } as const
@@ -59,18 +61,18 @@ const share = template<ShareTraits>({ family: 'attention', form: 'decode', stage
     q: buffer('f32x4', 'read'),
     keys: cache.storage,
     values: cache.storage,
-    positions: buffer('u32', 'read'),
     ...(shares > 1 ? { partial: buffer('f32x4', 'write'), state: buffer('f32x2', 'write') } : {}),
     ...(shares === 1 ? { y: buffer('f32x4', 'write') } : {}),
-    ...UNIFORMS,
+    ...SHARED_PARAMS,
   }
   return kernel(`attention_${nameOf(traits)}${shares > 1 ? `_of${shares}` : ''}`, { params, workgroup: [lanes], subgroup }, (p, k) => {
     const [head, row] = [k.workgroupId.x, k.workgroupId.y]
     const start = k.let('start', head.div(p.group).mul(p.capacity)) // first row of the caches
     const { key, value } = cache.readers(p)
+    const slot = k.let('slot', p.slots.at(row))
     const { from, to } = shareOf(k, seen(p.positions.at(row), p), shares, slots * ahead)
     const part = k.let('part', k.sublane.and(team - 1))
-    const slot = k.let('slot', k.lane.div(team))
+    const turn = k.let('turn', k.lane.div(team))
     const queryAt = k.let('queryAt', row.mul(p.heads).add(head).mul(fours))
     const places = Array.from({ length: Math.ceil(fours / team) }, (_, i) => place(k, part, i, team, fours))
     const query = places.map(([at, exists]) => {
@@ -81,9 +83,9 @@ const share = template<ShareTraits>({ family: 'attention', form: 'decode', stage
     const results = query.map(() => k.var('result', k.const('f32', 0).splat(4)))
 
     k.for({ name: 'block', from, to, step: slots * ahead }, (block) => {
-      const keys = Array.from({ length: ahead }, (_, turn) => {
-        const j = k.let('j', block.add(slot).add(turn * slots))
-        const at = k.let('at', start.add(j.min(to.sub(1))).mul(fours))
+      const keys = Array.from({ length: ahead }, (_, i) => {
+        const j = k.let('j', block.add(turn).add(i * slots))
+        const at = k.let('at', start.add(placeOf(p, slot, j.min(to.sub(1)))).mul(fours))
         const products = query.map((four, i) => [four, key(at.add(item(places, i)[0]))] as const)
         const [[a, b], ...rest] = products as [(typeof products)[0], ...typeof products]
         let dot: Value<'f32'> = k.let('dot', rest.reduce((total, [c, d]) => total.add(c.mul(d)), a.mul(b)).hsum())

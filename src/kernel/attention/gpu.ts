@@ -4,35 +4,38 @@
 import { type Readable, type Scope, buffer, uniform } from '../../ir/author.ts'
 import type { Uniformity, Value } from '../../ir/value.ts'
 import { CACHE_BLOCK, type CacheType } from './cache-type.ts'
+import { PAGING, pagingUniforms } from './pages.ts'
 import { type AttentionParams, seen } from './params.ts'
 
-/** The uniforms of every form. */
-export const UNIFORMS = {
+/** What every form takes beside queries, caches and results. */
+export const SHARED_PARAMS = {
   heads: uniform('u32'),
   group: uniform('u32'),
-  capacity: uniform('u32'),
   window: uniform('u32'),
   scale: uniform('f32'),
   softcap: uniform('f32'),
+  ...PAGING,
 } as const
 
-export function uniformsOf({ heads, kvHeads, capacity, window, scale, softcap }: AttentionParams): Record<keyof typeof UNIFORMS, number> {
-  return { heads, group: heads / kvHeads, capacity, window, scale, softcap }
+export function uniformsOf(params: AttentionParams): Record<string, number> {
+  const { heads, kvHeads, window, scale, softcap } = params
+  return { heads, group: heads / kvHeads, window, scale, softcap, ...pagingUniforms(params) }
 }
 
-/** The keys that any of the rows from `row` to `end` (at least one) sees. */
+/** The keys that any of the rows from `row` to before `end` sees that have this slot. */
 export function seenByAny(
   k: Scope,
-  row: Value<'u32', 'uniform'>,
-  end: Value<'u32', 'uniform'>,
-  p: { positions: Readable<'u32', 'uniform'>; capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
+  { from: row, to: end }: Readonly<Record<'from' | 'to', Value<'u32', 'uniform'>>>,
+  slot: Value<'u32', 'uniform'>,
+  p: Readonly<Record<'positions' | 'slots', Readable<'u32', 'uniform'>>> & Readonly<Record<'context' | 'window', Value<'u32', 'uniform'>>>,
 ): { from: Value<'u32', 'uniform'>; to: Value<'u32', 'uniform'> } {
-  const one = seen(p.positions.at(row), p)
-  const [from, to] = [k.var('from', one.first), k.var('to', one.last.add(1))]
-  k.for({ name: 'r', from: row.add(1), to: end }, (r) => {
-    const other = seen(p.positions.at(r), p)
-    from.set(from.get().min(other.first))
-    to.set(to.get().max(other.last.add(1)))
+  const [from, to] = [k.var('from', p.context), k.var('to', k.const('u32', 0))]
+  k.for({ name: 'r', from: row, to: end }, (r) => {
+    const { first, last } = seen(p.positions.at(r), p)
+    k.when(p.slots.at(r).eq(slot), () => {
+      from.set(from.get().min(first))
+      to.set(to.get().max(last.add(1)))
+    })
   })
   return { from: from.get() as Value<'u32', 'uniform'>, to: to.get() as Value<'u32', 'uniform'> }
 }

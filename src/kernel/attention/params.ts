@@ -4,16 +4,17 @@ import type { Vector } from '../../base/dtype.ts'
 import { type LaneScope, type Readable, type Scope, buffer, uniform } from '../../ir/author.ts'
 import type { Uniformity, Value } from '../../ir/value.ts'
 import { CACHE_BLOCK, type CacheType } from './cache-type.ts'
+import { PAGING, type PageTable, type Paging, pagingUniforms } from './pages.ts'
 
-export interface AttentionParams {
+export interface AttentionParams extends Paging {
   /** of the caches */
   readonly type: CacheType
   readonly rows: number
   readonly heads: number
   readonly kvHeads: number
   readonly headDim: number
-  /** positions the caches hold */
-  readonly capacity: number
+  /** each row has a sequence of its own, so that rows share no keys */
+  readonly apart: boolean
   readonly scale: number
   /** how many of the latest positions a row sees; 0: all */
   readonly window: number
@@ -24,18 +25,20 @@ export interface AttentionParams {
 /** Below every score; finite, so that differences of two of them are no NaN. */
 export const LOWEST = -1e30
 
+/** After every key: the first one of rows that see none. */
+export const NOTHING = 0xffff_ffff
+
 /** Parameters of a kernel whose caches have this storage. */
 export const attentionParams = <T extends 'f32' | 'u32'>(storage: T) =>
   ({
     q: buffer('f32', 'read'),
     keys: buffer(storage, 'read'),
     values: buffer(storage, 'read'),
-    positions: buffer('u32', 'read'),
     y: buffer('f32', 'write'),
+    ...PAGING,
     heads: uniform('u32'),
     group: uniform('u32'),
     dim: uniform('u32'),
-    capacity: uniform('u32'),
     window: uniform('u32'),
     scale: uniform('f32'),
     softcap: uniform('f32'),
@@ -69,32 +72,35 @@ export function pairs(type: CacheType, p: Caches): { key: Pair; value: Pair } {
 }
 
 /** Values of those uniforms. */
-export function attentionUniforms({ heads, kvHeads, headDim, capacity, window, scale, softcap }: AttentionParams): Record<string, number> {
-  return { heads, group: heads / kvHeads, dim: headDim, capacity, window, scale, softcap }
+export function attentionUniforms(params: AttentionParams): Record<string, number> {
+  const { heads, kvHeads, headDim, window, scale, softcap } = params
+  return { heads, group: heads / kvHeads, dim: headDim, window, scale, softcap, ...pagingUniforms(params) }
 }
 
 /** Where this workgroup's head and row are, and which keys the row sees. */
 export function locate(
   k: Scope,
-  p: {
+  p: PageTable & {
     positions: Readable<'u32', 'uniform'>
+    slots: Readable<'u32', 'uniform'>
     heads: Value<'u32', 'uniform'>
     group: Value<'u32', 'uniform'>
     dim: Value<'u32', 'uniform'>
     capacity: Value<'u32', 'uniform'>
+    context: Value<'u32', 'uniform'>
     window: Value<'u32', 'uniform'>
   },
   head: Value<'u32', 'uniform'> = k.workgroupId.x,
 ) {
   const row = k.workgroupId.y
-  const last = p.positions.at(row).min(p.capacity.sub(1))
-  const hasFirst = p.window.gt(0).and(last.ge(p.window))
+  const { first, last } = seen(p.positions.at(row), p)
   return {
     /** first element of q and y */
     start: k.let('start', row.mul(p.heads).add(head).mul(p.dim)),
     /** first row of the caches */
     cache: k.let('cache', head.div(p.group).mul(p.capacity)),
-    from: k.let('from', hasFirst.select(last.sub(p.window).add(1), k.const('u32', 0))),
+    slot: k.let('slot', p.slots.at(row)),
+    from: k.let('from', first),
     to: k.let('to', last.add(1)),
     half: k.let('half', p.dim.shr(1)),
   }
@@ -103,9 +109,9 @@ export function locate(
 /** The first and last key that the row at this position sees. */
 export function seen<U extends Uniformity>(
   position: Value<'u32', U>,
-  { capacity, window }: { capacity: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
+  { context, window }: { context: Value<'u32', 'uniform'>; window: Value<'u32', 'uniform'> },
 ): { first: Value<'u32', U>; last: Value<'u32', U> } {
-  const last = position.min(capacity.sub(1)) as Value<'u32', U>
+  const last = position.min(context.sub(1)) as Value<'u32', U>
   const hidden = last.add(1).sub(window.min(last.add(1))) as Value<'u32', U>
   return { first: window.gt(0).select(hidden, 0) as Value<'u32', U>, last }
 }

@@ -5,10 +5,11 @@ import { type Form, isGpu } from '../family.ts'
 import { combineLanes, teamOf } from '../lanes.ts'
 import { template } from '../template.ts'
 import type { CacheType } from './cache-type.ts'
+import { PAGE, placeOf } from './pages.ts'
 import { type AttentionParams, attentionParams, attentionUniforms, capped, locate, pairs } from './params.ts'
 
-/** keys per step: one per lane */
-const BLOCK = 64
+/** keys per step: one per lane, all in one page */
+const BLOCK = PAGE
 
 interface RowTraits {
   readonly type: CacheType
@@ -38,15 +39,16 @@ const row = template<RowTraits>({ family: 'attention', form: 'row' }, ({ type, c
       const combine = combineLanes(k, { lanes, subgroup })
       const weights = k.shared('weights', 'f32', BLOCK)
       const { key, value } = pairs(type, p)
-      const { start, cache, from, to, half } = locate(k, p)
+      const { start, cache, slot, from, to, half } = locate(k, p)
       const [top, sum] = [k.var('top', k.const('f32', -Infinity)), k.var('sum', k.const('f32', 0))]
       const results = Array.from({ length: owned }, () => k.var('result', k.const('f32', 0).splat(2)))
-      k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
+      k.for({ name: 'block', from: from.sub(from.rem(BLOCK)), to, step: BLOCK }, (block) => {
+        const page = k.let('page', cache.add(placeOf(p, slot, block)))
         const j = block.add(k.lane)
         const score = k.var('score', k.const('f32', -Infinity))
-        k.when(j.lt(to), (inner) => {
+        k.when(j.ge(from).and(j.lt(to)), (inner) => {
           const dot = inner.var('dot', k.const('f32', 0).splat(2))
-          const row = inner.let('keyRow', cache.add(j).mul(half))
+          const row = inner.let('keyRow', page.add(k.lane).mul(half))
           inner.for({ name: 'd', to: half }, (d) => dot.set(dot.get().add(key(row.add(d)).mul(p.q.load(start.add(d.mul(2)), 2)))))
           score.set(capped(inner, dot.get().hsum().mul(p.scale), cap, p.softcap))
         })
@@ -56,12 +58,12 @@ const row = template<RowTraits>({ family: 'attention', form: 'row' }, ({ type, c
         weights.set(k.lane, weight)
         sum.set(sum.get().mul(decay).add(combine('sum', weight))) // its barriers also publish `weights`
         top.set(best)
-        const count = to.sub(block).min(BLOCK)
+        const [begin, end] = [from.max(block).sub(block), to.sub(block).min(BLOCK)]
         results.forEach((result, i) => {
           const d = k.let('d', k.lane.add(i * lanes).min(half.sub(1)))
           result.set(result.get().mul(decay))
-          k.for({ name: 'i', to: count }, (i2) => {
-            result.set(result.get().add(value(cache.add(block).add(i2).mul(half).add(d)).mul(weights.at(i2))))
+          k.for({ name: 'i', from: begin, to: end }, (i2) => {
+            result.set(result.get().add(value(page.add(i2).mul(half).add(d)).mul(weights.at(i2))))
           })
         })
         k.barrier()

@@ -12,10 +12,11 @@ import { type Form, isCpu } from '../family.ts'
 import { combinations, template } from '../template.ts'
 import { CACHE_TYPES, type CacheType } from './cache-type.ts'
 import { type ReadCache, cpuBinds, cpuParams, cpuUniforms, readersOf } from './cpu.ts'
+import { PAGE, placeOf } from './pages.ts'
 import { type AttentionParams, LOWEST, cappedIf, locate } from './params.ts'
 
-/** keys of a block */
-const BLOCK = 64
+/** keys of a block, all in one page */
+const BLOCK = PAGE
 /**
  * What is asked for from memory while a block is read: about the next one, for heads of 64 halves. Keys and values are read in turns, so
  * a processor that waits to see them in order has forgotten one when the other ends. Takes decoding without grouped heads from half of
@@ -49,10 +50,10 @@ export const attentionSerial: Form<AttentionParams> = {
   name: 'serial',
   fits: isCpu,
   work: (caps, params) => {
-    const { type, rows, heads, kvHeads, headDim, capacity } = params
+    const { type, rows, heads, kvHeads, headDim, context } = params
     const width = dividing(caps.width, headDim)
     const together = headsTogether(caps, heads / kvHeads, kvHeads * rows)
-    const shares = Math.max(1, Math.min(Math.ceil(capacity / SHARE), Math.floor((2 * caps.parallel * together) / (heads * rows))))
+    const shares = Math.max(1, Math.min(Math.ceil(context / SHARE), Math.floor((2 * caps.parallel * together) / (heads * rows))))
     const kernel = share({ type, width, together, split: shares > 1 })
     const uniforms = cpuUniforms(params)
     const grid = [heads / together, rows, shares] as const
@@ -94,7 +95,7 @@ const share = template<ShareTraits>({ family: 'attention', form: 'serial', stage
       decay: k.shared('decay', 'f32', together),
     }
     // workgroup.x counts groups of `together` heads; all of a group share one key head.
-    const { start, cache, from: first, to: last } = locate(k, p, k.workgroupId.x.mul(together))
+    const { start, cache, slot, from: first, to: last } = locate(k, p, k.workgroupId.x.mul(together))
     const { from, to } = p.shares === undefined ? { from: first, to: last } : shareOf(k, first, last, p.shares)
     const { key, value } = readersOf(p, width)
     k.for({ name: 'h', to: together }, (h) => {
@@ -102,9 +103,11 @@ const share = template<ShareTraits>({ family: 'attention', form: 'serial', stage
       scratch.sum.set(h, 0)
       k.for({ name: 'd', to: p.dim }, (d) => scratch.result.set(h.mul(MOST_DIM).add(d), 0))
     })
-    k.for({ name: 'block', from, to, step: BLOCK }, (block) => {
-      const count = k.let('count', to.sub(block).min(BLOCK))
-      const first = k.let('firstRow', cache.add(block).mul(p.dim))
+    const aligned = k.let('aligned', from.sub(from.rem(BLOCK)))
+    k.for({ name: 'block', from: aligned, to: from.lt(to).select(to, aligned), step: BLOCK }, (block) => {
+      const begin = k.let('begin', block.max(from))
+      const count = k.let('count', to.min(block.add(BLOCK)).sub(begin))
+      const first = k.let('firstRow', cache.add(placeOf(p, slot, begin)).mul(p.dim))
       scoreBlock(k, { width, together, start, first, count, dim: p.dim, q: p.q, key, scores: scratch.scores }, (dot) =>
         cappedIf(k, dot.mul(p.scale), p.softcap),
       )

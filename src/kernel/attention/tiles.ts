@@ -1,6 +1,7 @@
 // Attention of many rows with 8x8 matrix tiles (prefill). Each subgroup takes eight rows of one head and walks the keys that any of
 // them sees, 32 at a time: scores are products of tiles, weights are made of them in workgroup memory, results stay in tiles.
 // Keys and values are read as tiles straight from the caches; nothing is shared between subgroups, so there is no workgroup barrier.
+// Keys that a tile has beyond those seen weigh nothing, so that what lies there must be finite: unused pages hold zeros or old numbers.
 // Accumulators, queries and weights are f32; a result is scaled by a product with a diagonal tile, and only when a maximum has risen.
 
 import { item } from '../../base/list.ts'
@@ -8,8 +9,9 @@ import { type Scope, buffer, uniform } from '../../ir/author.ts'
 import type { Value } from '../../ir/value.ts'
 import { type Form, isGpu } from '../family.ts'
 import { template } from '../template.ts'
-import { type GpuTraits, UNIFORMS, gpuTraits, nameOf, uniformsOf } from './gpu.ts'
-import { type AttentionParams, LOWEST, capped, seen } from './params.ts'
+import { type GpuTraits, SHARED_PARAMS, gpuTraits, nameOf, uniformsOf } from './gpu.ts'
+import { eachSequence, placeOf } from './pages.ts'
+import { type AttentionParams, LOWEST, NOTHING, capped, seen } from './params.ts'
 
 const SIDE = 8
 /** tiles of keys per step */
@@ -23,7 +25,7 @@ const SUBGROUP = 32
 
 export const attentionTiles: Form<AttentionParams> = {
   name: 'tiles',
-  fits: (caps, { type, rows, headDim, capacity }) =>
+  fits: (caps, { type, rows, headDim, apart }) =>
     type !== 'q8_0' &&
     isGpu(caps) &&
     caps.tiles &&
@@ -31,7 +33,7 @@ export const attentionTiles: Form<AttentionParams> = {
     headDim % SIDE === 0 &&
     headDim <= 256 &&
     rows >= SIDE &&
-    capacity >= SIDE,
+    !apart,
   work: (_caps, params) => {
     const { rows, heads, type } = params
     if (type === 'q8_0') throw new TypeError('bytes are no elements of tiles')
@@ -48,10 +50,9 @@ const tiles = template<TileTraits>({ family: 'attention', form: 'tiles' }, (trai
     q: buffer('f32', 'read'),
     keys: buffer(type, 'read'),
     values: buffer(type, 'read'),
-    positions: buffer('u32', 'read'),
     y: buffer('f32', 'write'),
     rows: uniform('u32'),
-    ...UNIFORMS,
+    ...SHARED_PARAMS,
   }
   return kernel(`attention_${nameOf(traits)}_tiles`, { params, workgroup: [SUBGROUP * SUBGROUPS], subgroup: SUBGROUP }, (p, k) => {
     const scores = k.shared('scores', 'f32', SUBGROUPS * SIDE * KEYS)
@@ -68,9 +69,7 @@ const tiles = template<TileTraits>({ family: 'attention', form: 'tiles' }, (trai
       // In the softmax four lanes have a row, and each the eight keys of one tile.
       const [row, quarter] = [k.let('row', k.sublane.shr(2)), k.let('quarter', k.sublane.and(3))]
       const keys = seen(p.positions.at(firstRow.add(row)), p)
-      const [first, last] = [k.let('first', keys.first), k.let('last', keys.last)]
-      const [from, to] = [k.let('from', k.subMin(first)), k.let('to', k.let('latest', k.subMax(last)).add(1))]
-      const lastTile = k.let('lastTile', to.max(SIDE).sub(SIDE))
+      const [own, last] = [k.let('own', p.slots.at(firstRow.add(row))), k.let('last', keys.last)]
       for (const half of [0, 32]) diagonal.set(mineDiagonal.add(k.sublane).add(half), 0)
       k.subgroupBarrier()
 
@@ -88,67 +87,78 @@ const tiles = template<TileTraits>({ family: 'attention', form: 'tiles' }, (trai
         for (const result of results) result.set(k.tileMma(factors, result.get(), zero))
       }
 
-      k.for({ name: 'block', from, to, step: KEYS }, (block) => {
-        k.for({ name: 'tile', to: TILES, unroll: true }, (tile) => {
-          const at = k.let('at', cache.add(block.add(tile.mul(SIDE)).min(lastTile)).mul(headDim))
-          const score = k.var('score', k.tileFill('f32', 0))
-          columns.forEach((column, i) => {
-            const query = held[i] ?? p.q.tile(start.add(column), stride)
-            score.set(k.tileMma(query, k.let('key', p.keys.tile(at.add(column), headDim, { transposed: true })), score.get()))
+      const walk = (slot: Value<'u32'>): void => {
+        /** rows of other sequences see none of these keys */
+        const first = k.let('first', own.eq(slot).select(keys.first, NOTHING))
+        const to = k.let('to', k.let('latest', k.subMax(own.eq(slot).select(last, 0))).add(1))
+        // Tiles of keys do not cross the border of a page: they begin at multiples of their size.
+        const from = k.let('from', k.let('earliest', k.subMin(first)).div(SIDE).mul(SIDE))
+        const lastTile = k.let('lastTile', to.sub(1).div(SIDE).mul(SIDE))
+        const tileAt = (block: Value<'u32'>, tile: Value<'u32'>): Value<'u32'> =>
+          k.let('at', cache.add(placeOf(p, slot, block.add(tile.mul(SIDE)).min(lastTile))).mul(headDim))
+        k.for({ name: 'block', from, to, step: KEYS }, (block) => {
+          k.for({ name: 'tile', to: TILES, unroll: true }, (tile) => {
+            const at = tileAt(block, tile)
+            const score = k.var('score', k.tileFill('f32', 0))
+            columns.forEach((column, i) => {
+              const query = held[i] ?? p.q.tile(start.add(column), stride)
+              score.set(k.tileMma(query, k.let('key', p.keys.tile(at.add(column), headDim, { transposed: true })), score.get()))
+            })
+            scores.setTile(mine.add(tile.mul(SIDE)), KEYS, score.get())
           })
-          scores.setTile(mine.add(tile.mul(SIDE)), KEYS, score.get())
-        })
-        k.subgroupBarrier()
+          k.subgroupBarrier()
 
-        const place = k.let('place', mine.add(row.mul(KEYS)).add(quarter.mul(SIDE)))
-        const firstKey = k.let('firstKey', block.add(quarter.mul(SIDE)))
-        const tileKey = k.let('tileKey', firstKey.min(lastTile))
-        const low = k.let('low', firstKey.max(first))
-        // The eight keys of the tile as two vectors.
-        const halves = [0, 4].map((half) => {
-          const key = k.let(
-            'key',
-            tileKey
-              .add(half)
-              .splat(4)
-              .add(k.vec(k.const('u32', 0), k.const('u32', 1), k.const('u32', 2), k.const('u32', 3))),
+          const place = k.let('place', mine.add(row.mul(KEYS)).add(quarter.mul(SIDE)))
+          const firstKey = k.let('firstKey', block.add(quarter.mul(SIDE)))
+          const tileKey = k.let('tileKey', firstKey.min(lastTile))
+          const low = k.let('low', firstKey.max(first))
+          // The eight keys of the tile as two vectors.
+          const halves = [0, 4].map((half) => {
+            const key = k.let(
+              'key',
+              tileKey
+                .add(half)
+                .splat(4)
+                .add(k.vec(k.const('u32', 0), k.const('u32', 1), k.const('u32', 2), k.const('u32', 3))),
+            )
+            const exists = k.let('exists', key.ge(low).and(key.le(last)))
+            return {
+              half,
+              exists,
+              score: k.let('score', exists.select(capped(k, scores.load(place.add(half), 4).mul(p.scale), cap, p.softcap), LOWEST)),
+            }
+          })
+          const most = k.let('most', item(halves, 0).score.max(item(halves, 1).score).hmax().max(top.get()))
+          const ofPair = k.let('ofPair', most.max(k.subShuffleXor(most, 1)))
+          const best = k.let('best', ofPair.max(k.subShuffleXor(ofPair, 2)))
+          const decay = k.let('decay', top.get().sub(best).exp())
+          const weights = halves.map(({ half, exists, score }) => {
+            const weight = k.let('weight', exists.select(score.sub(best).exp(), 0))
+            scores.store(place.add(half), weight)
+            return weight
+          })
+          sum.set(
+            sum
+              .get()
+              .mul(decay)
+              .add(item(weights, 0).add(item(weights, 1)).hsum()),
           )
-          const exists = k.let('exists', key.ge(low).and(key.le(last)))
-          return {
-            half,
-            exists,
-            score: k.let('score', exists.select(capped(k, scores.load(place.add(half), 4).mul(p.scale), cap, p.softcap), LOWEST)),
-          }
-        })
-        const own = k.let('own', item(halves, 0).score.max(item(halves, 1).score).hmax().max(top.get()))
-        const ofPair = k.let('ofPair', own.max(k.subShuffleXor(own, 1)))
-        const best = k.let('best', ofPair.max(k.subShuffleXor(ofPair, 2)))
-        const decay = k.let('decay', top.get().sub(best).exp())
-        const weights = halves.map(({ half, exists, score }) => {
-          const weight = k.let('weight', exists.select(score.sub(best).exp(), 0))
-          scores.store(place.add(half), weight)
-          return weight
-        })
-        sum.set(
-          sum
-            .get()
-            .mul(decay)
-            .add(item(weights, 0).add(item(weights, 1)).hsum()),
-        )
-        top.set(best)
-        scale(decay)
-        k.when(k.let('risen', k.subAny(decay.lt(1))), rescale)
+          top.set(best)
+          scale(decay)
+          k.when(k.let('risen', k.subAny(decay.lt(1))), rescale)
 
-        k.for({ name: 'tile', to: TILES, unroll: true }, (tile) => {
-          const at = k.let('at', cache.add(block.add(tile.mul(SIDE)).min(lastTile)).mul(headDim))
-          const weight = k.let('weights', scores.tile(mine.add(tile.mul(SIDE)), KEYS))
-          columns.forEach((column, i) => {
-            const value = k.let('value', p.values.tile(at.add(column), headDim))
-            item(results, i).set(k.tileMma(weight, value, item(results, i).get()))
+          k.for({ name: 'tile', to: TILES, unroll: true }, (tile) => {
+            const at = tileAt(block, tile)
+            const weight = k.let('weights', scores.tile(mine.add(tile.mul(SIDE)), KEYS))
+            columns.forEach((column, i) => {
+              const value = k.let('value', p.values.tile(at.add(column), headDim))
+              item(results, i).set(k.tileMma(weight, value, item(results, i).get()))
+            })
           })
+          k.subgroupBarrier()
         })
-        k.subgroupBarrier()
-      })
+      }
+      eachSequence(k, p.slots, { from: firstRow, to: firstRow.add(SIDE) }, walk)
 
       const pairSum = k.let('pairSum', sum.get().add(k.subShuffleXor(sum.get(), 1)))
       scale(k.const('f32', 1).div(pairSum.add(k.subShuffleXor(pairSum, 2))))

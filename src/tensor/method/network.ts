@@ -51,6 +51,16 @@ export interface LstmOptions<T> {
   readonly peephole?: T
   readonly activations?: readonly [gate: Activation, inner: Activation, outer: Activation]
 }
+/** Where the rows of a step lie in caches of pages. */
+export interface RowPlaces<T> {
+  /** [n]: each row's place in its sequence */
+  readonly positions: T
+  /** [n]: the row of the table that its sequence has */
+  readonly slots: T
+  /** [slots, pages of a sequence]: which pages of the cache they are */
+  readonly table: T
+}
+
 /** What long short-term memory hands on. */
 export interface Memory<T> {
   readonly state: T
@@ -238,13 +248,13 @@ export abstract class NetworkMethods extends WindowMethods {
   rope(positions: this, freqs: this, attrs: RopeAttrs): this {
     return this.apply('rope', [this, positions, freqs], optionsOf('rope', attrs))
   }
-  /** This cache [heads, capacity, dim] after writing `x` [n, heads * dim] at `positions` [n], in place. */
-  cacheWrite(x: this, positions: this): this {
-    return this.apply('cacheWrite', [this, x, positions], { heads: this.shape[0] ?? 1 })
+  /** This cache [heads, pages * 64, dim] after writing `x` [n, heads * dim], in place, where the rows' sequences have their pages. */
+  cacheWrite(x: this, { positions, slots, table }: RowPlaces<this>): this {
+    return this.apply('cacheWrite', [this, x, positions, slots, table], { heads: this.shape[0] ?? 1 })
   }
-  /** Attention of this [n, heads * dim] over caches [kvHeads, capacity, dim]; a row sees the keys up to its position. */
-  cachedAttention(keys: this, values: this, positions: this, attrs: AttentionAttrs): this {
-    return this.apply('attention', [this, keys, values, positions], optionsOf('attention', attrs))
+  /** Attention of this [n, heads * dim] over caches [kvHeads, pages * 64, dim]; a row sees its sequence up to its position. */
+  cachedAttention(keys: this, values: this, { positions, slots, table }: RowPlaces<this>, attrs: AttentionAttrs): this {
+    return this.apply('attention', [this, keys, values, positions, slots, table], optionsOf('attention', attrs))
   }
   /** Ids, then value bits, of the k largest of one row. */
   candidates(k: number): this {
