@@ -1,10 +1,10 @@
 // A generation: text that a model writes after a prompt, awaited whole or iterated as it comes. The work starts when somebody first
-// asks for it; leaving the loop or aborting the signal stops it. Knows the way of a token from the engine to the reader; the model
-// decides when it is a generation's turn.
+// asks for it; leaving the loop or aborting the signal stops it. Knows the way of a token from the engine to the reader; what is computed
+// together with what is the scheduler's matter.
 
 import { IngotError } from '../base/error.ts'
 import { MOST_CHOSEN } from '../kernel/select/topk.ts'
-import { type Engine, choosesOnDevice } from './engine.ts'
+import { type Engine, checkTokens, tooLong } from './engine/engine.ts'
 import { type FinishReason, GenerationOutput } from './generation-output.ts'
 import { type GenerationStats, StatsRecorder } from './generation-stats.ts'
 import { type SampleOptions, type Sampler, type SamplerInput, type SamplerNeeds, createSampler } from './sample.ts'
@@ -39,8 +39,8 @@ export interface GenerationResult {
 export interface ModelAccess {
   readonly engine: Engine
   readonly tokenizer: Tokenizer | undefined
-  /** Runs `work` when the model is free. */
-  exclusively<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T>
+  /** Throws `closed` where it is. */
+  check(): void
 }
 
 /**
@@ -111,34 +111,46 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
   }
 
   #start(): Promise<GenerationResult> {
-    const { signal: outer } = this.#options
-    const cancel = this.#cancel.signal
-    this.#result ??= this.#access
-      .exclusively(() => this.#run(), outer === undefined ? cancel : AbortSignal.any([outer, cancel]))
-      .catch((error: unknown) => {
-        // Cancelled while it waited for its turn: an end like any other.
-        if (!cancel.aborted || error !== cancel.reason) throw error
-        return this.#conclude(this.#output(), new StatsRecorder(this.#access.engine.device, this.#prompt.length, 0))
-      })
-      .finally(() => {
-        this.#over = true
-        this.#wake?.()
-      })
+    this.#result ??= this.#run().finally(() => {
+      this.#over = true
+      this.#wake?.()
+    })
     return this.#result
   }
 
   async #run(): Promise<GenerationResult> {
-    const { engine } = this.#access
+    const { engine, check } = this.#access
+    const { signal: outer, maxTokens = Infinity } = this.#options
     const cancel = this.#cancel.signal
-    this.#options.signal?.throwIfAborted()
-    const cachedTokens = engine.rewind(this.#prompt)
-    const recorder = new StatsRecorder(engine.device, this.#prompt.length, cachedTokens)
+    check()
+    outer?.throwIfAborted()
+    checkTokens(this.#prompt, engine.model.vocabulary)
+    if (this.#prompt.length > engine.options.capacity) throw tooLong(this.#prompt.length, engine.options.capacity)
     const output = this.#output()
-    try {
-      await this.#generate(cachedTokens, output, recorder)
-    } catch (error) {
-      // A cancel that broke off the prompt's work is a quiet end.
-      if (!cancel.aborted || error !== cancel.reason) throw error
+    let recorder = new StatsRecorder(engine.device, this.#prompt.length, 0)
+    if (maxTokens > 0 && !cancel.aborted) {
+      const sampler = createSampler(this.#options)
+      const history = [...this.#prompt]
+      const choose = createChooser(sampler, history)
+      await engine.scheduler.run({
+        model: engine.model,
+        prompt: this.#prompt,
+        needs: deviceNeeds(sampler.needs(this.#prompt.length - 1), engine.model.vocabulary),
+        maxTokens,
+        signal: outer === undefined ? cancel : AbortSignal.any([outer, cancel]),
+        begun: (cachedTokens) => {
+          recorder = new StatsRecorder(engine.device, this.#prompt.length, cachedTokens)
+        },
+        prepared: () => recorder.prepared(),
+        take: (input) => {
+          outer?.throwIfAborted()
+          const token = choose(input)
+          if (output.tokens.length === 0) recorder.prefilled()
+          history.push(token)
+          return { token, more: output.push(token) }
+        },
+      })
+      outer?.throwIfAborted()
     }
     return this.#conclude(output, recorder)
   }
@@ -171,39 +183,6 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
         this.#wake?.()
       },
     })
-  }
-
-  /** Gives the output token after token, by the cheapest way the sampler allows, until it wants no more or the context is full. */
-  async #generate(cachedTokens: number, output: GenerationOutput, recorder: StatsRecorder): Promise<void> {
-    const { engine } = this.#access
-    const { signal: outer, maxTokens = Infinity } = this.#options
-    const signal = outer === undefined ? this.#cancel.signal : AbortSignal.any([outer, this.#cancel.signal])
-    if (maxTokens === 0) return
-    const sampler = createSampler(this.#options)
-    const needs = deviceNeeds(sampler.needs(this.#prompt.length - 1), engine.model.vocabulary)
-    const history = [...this.#prompt]
-    const choose = createChooser(sampler, history)
-    const push = (token: number): boolean => {
-      outer?.throwIfAborted()
-      return output.push(token)
-    }
-    signal.throwIfAborted()
-    const rest = this.#prompt.slice(cachedTokens)
-    await engine.prepare(maxTokens > 1 ? [rest.length, 1] : [rest.length], needs)
-    recorder.prepared()
-    let token = choose(await engine.prefill(rest, needs, signal))
-    recorder.prefilled()
-    let more = push(token)
-    if (choosesOnDevice(needs)) {
-      if (more && engine.length < engine.options.capacity)
-        for await (const next of engine.decode(token, needs, maxTokens - 1)) if (!push(next)) break
-      return
-    }
-    while (more && engine.length < engine.options.capacity) {
-      history.push(token)
-      token = choose(await engine.step(token, needs))
-      more = push(token)
-    }
   }
 }
 

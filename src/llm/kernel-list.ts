@@ -16,13 +16,13 @@ import type { DrawRule } from '../kernel/select/draw.ts'
 import { FORMATS as ALL_FORMATS } from '../quant/index.ts'
 import type { GgmlType } from '../quant/type.ts'
 import { type DummyOptions, SMALL, createDummyFile } from './dummy-file.ts'
-import { Engine } from './engine.ts'
+import { Engine } from './engine/engine.ts'
 import type { SamplerNeeds } from './sample.ts'
 import { loadModel } from './weights.ts'
 
 /** Rows of a step: one, few and many. */
 const ROW_COUNTS: readonly number[] = [1, 2, 9]
-const RULE: DrawRule = { temperature: 1, topP: 1, minP: 0, seed: 0, start: 0 }
+const RULE: DrawRule = { temperature: 1, topP: 1, minP: 0, seed: 0, start: 0, count: 40 }
 const NEEDS: readonly SamplerNeeds[] = ['argmax', { topK: 40, rule: RULE }, 'logits']
 /** The formats that elementwise operations tell apart: one for each kind of int8 activations that they are fused into, and one for none. */
 const FORMATS: readonly GgmlType[] = [...new Map(ALL_FORMATS.map(({ name, packed }) => [packed?.scaled, name])).values()]

@@ -1,5 +1,5 @@
-// A loaded model as users hold it: text in, text out. Generations on one model take turns; each keeps what it shares with the last
-// one's cache. Close it (or `await using`) to free its memory.
+// A loaded model as users hold it: text in, text out. Generations that overlap are computed together; each finds in the cache what it
+// shares with others. Close it (or `await using`) to free its memory.
 
 import { IngotError, isIngotError } from '../base/error.ts'
 import type { Device } from '../device/device.ts'
@@ -13,7 +13,7 @@ import type { ByteSource } from '../weights/source.ts'
 import { type AdapterChoice, AdaptedModels } from './adapter/adapted.ts'
 import { checkAdapters, checkChat, checkEmbed, checkEvaluate, checkGenerate, checkLoad, checkText, checkTokens } from './check-argument.ts'
 import { DEFAULT_CHUNK, DEFAULT_CONTEXT, MOST_CACHE, MOST_CACHE_SHARE, defaultModelPath } from './default.ts'
-import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine.ts'
+import { Engine, type EngineOptions, type OnRows, cacheBytesOf } from './engine/engine.ts'
 import { type GenerateOptions, Generation, type ModelAccess } from './generation.ts'
 import { readCount } from './model-source.ts'
 import { findBest, noNumber } from './sample.ts'
@@ -129,15 +129,14 @@ interface ModelResources {
 }
 
 /**
- * A loaded model: generates text, embeds it, evaluates it. Made by `load`. One thing is computed at a time: what is asked for
- * meanwhile waits for its turn. Methods throw `closed` after `close`, and `unsupported` where they need a tokenizer and the file has
+ * A loaded model: generates text, embeds it, evaluates it. Made by `load`. Generations that overlap share steps of the device; what else
+ * is asked for meanwhile comes between two steps. Methods throw `closed` after `close`, and `unsupported` where they need a tokenizer and the file has
  * none.
  */
 export class Model implements AsyncDisposable {
   readonly #resources: ModelResources
   readonly #access: ModelAccess
   #template: Template | undefined
-  #queue: Promise<unknown> = Promise.resolve()
   #adapters: readonly AdapterChoice[] = []
   readonly #adapted: AdaptedModels
   #closing: Promise<void> | undefined
@@ -148,7 +147,7 @@ export class Model implements AsyncDisposable {
     const { engine, loaded, gguf, device } = resources
     this.#adapted = new AdaptedModels(loaded, gguf, device)
     const tokenizer = resources.tokenizer instanceof IngotError ? undefined : resources.tokenizer
-    this.#access = { engine, tokenizer, exclusively: (work, signal) => this.#exclusively(work, signal) }
+    this.#access = { engine, tokenizer, check: () => this.#check() }
   }
 
   /** the device that it computes on */
@@ -204,8 +203,8 @@ export class Model implements AsyncDisposable {
   }
   /**
    * From the next request on, the model has these adapters and no others; an empty list: none. The weights stay as they are, so that this
-   * takes no longer than reading the adapters; those used lately are not read again, unless their files changed. Waits for what is under
-   * way. Rejects with `bad-file` for an adapter of another model, with the first tensor that does not fit; nothing has changed then.
+   * takes no longer than reading the adapters; those used lately are not read again, unless their files changed. Generations that have
+   * begun keep theirs. Rejects with `bad-file` for an adapter of another model, with the first tensor that does not fit; nothing has changed then.
    */
   setAdapters(adapters: readonly AdapterChoice[]): Promise<void> {
     this.#check()
@@ -320,8 +319,9 @@ export class Model implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    await this.#queue.catch(() => {})
     const { engine, loaded, device, ownsDevice, gguf } = this.#resources
+    engine.scheduler.refuse(closed())
+    await engine.scheduler.idle()
     await engine.close()
     this.#adapted.free()
     loaded.free()
@@ -333,17 +333,16 @@ export class Model implements AsyncDisposable {
     return this.close()
   }
 
+  /** Does something between two steps; who does not want it any more before it begins need not wait for it. */
   #exclusively<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     let begun = false
-    const turn = this.#queue.then(async () => {
+    const { scheduler } = this.#resources.engine
+    const turn = scheduler.exclusively(async () => {
       signal?.throwIfAborted()
-      this.#check()
       begun = true
       return work()
     })
-    this.#queue = turn.catch(() => {})
     if (signal === undefined) return turn
-    // Who waits for a turn and does not want it any more need not wait for it; who has begun stops by itself, and then says so.
     return new Promise<T>((resolve, reject) => {
       const leave = (): void => {
         if (!begun) reject(signal.reason)
@@ -356,8 +355,12 @@ export class Model implements AsyncDisposable {
   }
 
   #check(): void {
-    if (this.#closing !== undefined) throw new IngotError('closed', 'the model was closed', { op: 'model' })
+    if (this.#closing !== undefined) throw closed()
   }
+}
+
+function closed(): IngotError {
+  return new IngotError('closed', 'the model was closed', { op: 'model' })
 }
 
 function contextFor(gguf: Gguf, wanted: number | undefined): number {

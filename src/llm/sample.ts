@@ -128,7 +128,7 @@ function needsOf(resolved: Resolved, start: number): SamplerNeeds {
   if (changesLogits(resolved)) return 'logits'
   if (temperature === 0 || topK === 1) return 'argmax'
   if (topK === 0) return 'logits'
-  return typicalP < 1 ? { topK } : { topK, rule: { temperature, topP, minP, seed, start } }
+  return typicalP < 1 ? { topK } : { topK, rule: { temperature, topP, minP, seed, start, count: topK } }
 }
 
 function changesLogits(resolved: Resolved): boolean {

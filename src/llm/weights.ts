@@ -4,6 +4,7 @@
 import type { BufferHandle, ByteRange, Command, Device } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import { boundBuffers } from '../kernel/family.ts'
+import { PAGE } from '../kernel/attention/pages.ts'
 import { packedBytes, packedOf, repack } from '../kernel/linear/repack.ts'
 import type { Architecture, LanguageModel } from '../model/model.ts'
 import type { Adapter, MatrixShape } from '../nn/source.ts'
@@ -172,9 +173,12 @@ function isPackable(type: WeightSlice['tensor']['type'], [, columns]: WeightSlic
 /** The graph of one token, of tensors without memory. */
 function traceStep(model: LanguageModel): Tensor {
   const input = (): Tensor => Tensor.leaf(new Storage(), [1], 'u32')
-  const { layers, heads, dim } = model.cache
-  const cache = (): Tensor => Tensor.cache(new Storage(), [heads, 1, dim], 'f32')
-  const step = { tokens: input(), positions: input(), cache: Array.from({ length: layers }, () => ({ keys: cache(), values: cache() })) }
+  const layers = model.state.caches.map(({ heads, dim }) => {
+    const cache = (): Tensor => Tensor.cache(new Storage(), [heads, PAGE, dim], 'f32')
+    return { keys: cache(), values: cache() }
+  })
+  const table = Tensor.leaf(new Storage(), [1, 1], 'u32')
+  const step = { tokens: input(), positions: input(), cache: { layers, slots: input(), table, apart: 1 } }
   return model.logits(model.forward(step))
 }
 

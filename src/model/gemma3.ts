@@ -2,7 +2,7 @@
 // the +1), query and key norms, gated GELU. Five of six layers see a sliding window and use the short rotary base.
 
 import { attend } from '../nn/attention.ts'
-import { type StepInput, layerCache } from '../nn/cache.ts'
+import { type StepInput, cachesOf, layerCache } from '../nn/cache.ts'
 import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
@@ -67,7 +67,7 @@ export const gemma3: Architecture = {
     return {
       vocabulary,
       width,
-      cache: { layers: sizes.layers, heads: kvHeads, dim },
+      state: cachesOf(sizes.layers, { heads: kvHeads, dim }),
       forward({ tokens, positions, cache }: StepInput): Tensor {
         const embedded = embedding.embedding(tokens).mul(embeddingScale).named('embedding') // [n, width]
         const x = throughLayers(embedded, layers, cache, (x, layer, i) => {

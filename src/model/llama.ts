@@ -2,7 +2,7 @@
 // positions in adjacent pairs (the files' query and key rows are permuted for it), grouped key and value heads, gated SiLU.
 
 import { attend } from '../nn/attention.ts'
-import { type StepInput, layerCache } from '../nn/cache.ts'
+import { type StepInput, cachesOf, layerCache } from '../nn/cache.ts'
 import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
@@ -55,7 +55,7 @@ export const llama: Architecture = {
     return {
       vocabulary,
       width,
-      cache: { layers: sizes.layers, heads: kvHeads, dim },
+      state: cachesOf(sizes.layers, { heads: kvHeads, dim }),
       forward({ tokens, positions, cache }: StepInput): Tensor {
         const embedded = embedding.embedding(tokens).named('embedding') // [n, width]
         const x = throughLayers(embedded, layers, cache, (x, layer, i) => {

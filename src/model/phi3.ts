@@ -2,7 +2,7 @@
 // store query, key and value as one matrix and gate and up as another: their rows are taken apart at load.
 
 import { attend } from '../nn/attention.ts'
-import { type StepInput, layerCache } from '../nn/cache.ts'
+import { type StepInput, cachesOf, layerCache } from '../nn/cache.ts'
 import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear, readLinearRows } from '../nn/linear.ts'
@@ -68,7 +68,7 @@ export const phi3: Architecture = {
     return {
       vocabulary,
       width,
-      cache: { layers: sizes.layers, heads: kvHeads, dim },
+      state: cachesOf(sizes.layers, { heads: kvHeads, dim }),
       forward({ tokens, positions, cache }: StepInput): Tensor {
         const embedded = embedding.embedding(tokens).named('embedding') // [n, width]
         const x = throughLayers(embedded, layers, cache, (x, layer, i) => {

@@ -1,7 +1,7 @@
 // Qwen 2 and 2.5: like Llama, but with biases on query, key and value, and rotary positions in halves (dimension i with i + dim/2).
 
 import { attend } from '../nn/attention.ts'
-import { type StepInput, layerCache } from '../nn/cache.ts'
+import { type StepInput, cachesOf, layerCache } from '../nn/cache.ts'
 import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
@@ -52,7 +52,7 @@ export const qwen2: Architecture = {
     return {
       vocabulary,
       width,
-      cache: { layers: sizes.layers, heads: kvHeads, dim },
+      state: cachesOf(sizes.layers, { heads: kvHeads, dim }),
       forward({ tokens, positions, cache }: StepInput): Tensor {
         const embedded = embedding.embedding(tokens).named('embedding') // [n, width]
         const x = throughLayers(embedded, layers, cache, (x, layer, i) => {

@@ -2,7 +2,7 @@
 // its own (heads * dim need not be the width).
 
 import { attend } from '../nn/attention.ts'
-import { type StepInput, layerCache } from '../nn/cache.ts'
+import { type StepInput, cachesOf, layerCache } from '../nn/cache.ts'
 import { throughLayers } from '../nn/layer.ts'
 import { type Gated, applyGated, readGated } from '../nn/gated.ts'
 import { type Linear, applyLinear, readLinear } from '../nn/linear.ts'
@@ -58,7 +58,7 @@ export const qwen3: Architecture = {
     return {
       vocabulary,
       width,
-      cache: { layers: sizes.layers, heads: kvHeads, dim },
+      state: cachesOf(sizes.layers, { heads: kvHeads, dim }),
       forward({ tokens, positions, cache }: StepInput): Tensor {
         const embedded = embedding.embedding(tokens).named('embedding') // [n, width]
         const x = throughLayers(embedded, layers, cache, (x, layer, i) => {

@@ -1,10 +1,10 @@
-// Attention of one layer. Over its cache: the new keys and values are written first, then every row sees all positions up to its own.
+// Attention of one layer. Over its cache: the new keys and values are written first, then every row sees its sequence up to its position.
 // Without one: rows see each other, in products that have gradients.
 
 import { IngotError } from '../base/error.ts'
 import { checkpoint } from '../tensor/grad.ts'
 import { Tensor } from '../tensor/tensor.ts'
-import type { LayerCache, RowBlocks } from './cache.ts'
+import type { LayerView, RowBlocks } from './cache.ts'
 
 export interface AttentionOptions {
   readonly heads: number
@@ -20,14 +20,23 @@ export function attend(
   q: Tensor,
   k: Tensor,
   v: Tensor,
-  cache: LayerCache | RowBlocks,
+  cache: LayerView,
   positions: Tensor,
   { heads, scale, window = 0, softcap = 0 }: AttentionOptions,
 ): Tensor {
   if ('block' in cache) return attendRows(q, k, v, cache, positions, { heads, scale, window, softcap })
-  const keys = cache.keys.cacheWrite(k, positions)
-  const values = cache.values.cacheWrite(v, positions)
-  return q.cachedAttention(keys, values, positions, { heads, scale, window, softcap })
+  const { slots, table, apart } = cache
+  const places = { positions, slots, table }
+  const [keys, values] = [cache.keys.cacheWrite(k, places), cache.values.cacheWrite(v, places)]
+  const attrs = { heads, scale, window, softcap }
+  const [n = 0] = q.shape
+  if (apart === 0 || apart === n) return q.cachedAttention(keys, values, places, { ...attrs, apart: apart > 0 })
+  // Rows that follow each other share keys, and rows of different sequences do not: other kernels serve them.
+  const part = (from: number, count: number): Tensor => {
+    const of = (x: Tensor): Tensor => x.narrow(0, from, count)
+    return of(q).cachedAttention(keys, values, { positions: of(positions), slots: of(slots), table }, { ...attrs, apart: from > 0 })
+  }
+  return Tensor.concat([part(0, n - apart), part(n - apart, apart)], 0)
 }
 
 /** Attention of rows to the rows of their sequence up to themselves. */

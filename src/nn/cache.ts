@@ -1,13 +1,25 @@
-// What rows of a step see of others: the key and value cache of one sequence, two tensors per layer, written in place at the positions of
-// each step; or, where nothing is kept from step to step, as in training, each other.
+// What rows of a step see of others: the key and value caches of their sequences, two tensors per layer, written in place at the positions
+// of each step; or, where nothing is kept from step to step, as in training, each other.
 
 import { IngotError } from '../base/error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 
+/** The key and value cache of a layer: pages that all sequences share (kernel/attention/pages.ts). */
 export interface LayerCache {
-  /** [kvHeads, capacity, dim] */
+  /** [kvHeads, pages * 64, dim] */
   readonly keys: Tensor
   readonly values: Tensor
+}
+
+/** The caches of all layers, and where the rows of a step lie in them. */
+export interface PagedCache {
+  readonly layers: readonly LayerCache[]
+  /** [n]: which row of the table a row's sequence has */
+  readonly slots: Tensor
+  /** [slots, pages of a sequence] */
+  readonly table: Tensor
+  /** so many of the last rows are each the only one of its sequence; those before them follow each other in theirs */
+  readonly apart: number
 }
 
 /**
@@ -26,21 +38,35 @@ export interface StepInput {
   readonly tokens: Tensor
   /** [n] places in the sequence */
   readonly positions: Tensor
-  readonly cache: readonly LayerCache[] | RowBlocks
+  readonly cache: PagedCache | RowBlocks
 }
 
-/** The cache of a layer; a model that needs one says so in its `CacheShape`. */
-export function layerCache(cache: StepInput['cache'], layer: number): LayerCache | RowBlocks {
+/** What attention of one layer sees. */
+export type LayerView = (LayerCache & Omit<PagedCache, 'layers'>) | RowBlocks
+
+/** The cache of a layer; a model that needs one says so in its `StateShape`. */
+export function layerCache(cache: StepInput['cache'], layer: number): LayerView {
   if ('block' in cache) return cache
-  const found = cache[layer]
+  const { layers, ...rows } = cache
+  const found = layers[layer]
   if (found === undefined)
-    throw new IngotError('bad-argument', 'the cache has too few layers', { op: 'cache', got: cache.length, wanted: `more than ${layer}` })
-  return found
+    throw new IngotError('bad-argument', 'the cache has too few layers', { op: 'cache', got: layers.length, wanted: `more than ${layer}` })
+  return { ...found, ...rows }
 }
 
-/** Which caches a model needs: layers x heads x dim. */
+/** The keys, and the values, that a layer keeps of a position. */
 export interface CacheShape {
-  readonly layers: number
   readonly heads: number
   readonly dim: number
+}
+
+/** What a model keeps of a sequence from step to step. */
+export interface StateShape {
+  /** caches, one for each layer that has any */
+  readonly caches: readonly CacheShape[]
+}
+
+/** The state of a model all of whose layers have caches of one shape. */
+export function cachesOf(layers: number, shape: CacheShape): StateShape {
+  return { caches: Array.from({ length: layers }, () => shape) }
 }

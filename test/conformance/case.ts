@@ -91,7 +91,11 @@ export function classCases(): readonly Case[] {
     of('reduce', plainReduce('argmax', [1], [3, 67]), {
       in0: repeat(201, (i) => (i < 67 ? -INF : i === 70 ? NAN : i === 150 || i === 160 ? INF : i % 11)),
     }),
-    of('topk', { cols: 193, k: 7 }, { x: repeat(193, (i) => (i % 3 === 0 ? NAN : i === 100 ? INF : i % 5 === 0 ? -INF : i % 13)) }),
+    of(
+      'topk',
+      { rows: 1, cols: 193, k: 7 },
+      { x: repeat(193, (i) => (i % 3 === 0 ? NAN : i === 100 ? INF : i % 5 === 0 ? -INF : i % 13)) },
+    ),
     of(
       'map',
       { expr: { input: 0 }, type: 'f32', shape: [4], inputs: [{ type: 'f32', strides: [1] }], to: { strides: [1], size: 4 } },

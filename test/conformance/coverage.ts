@@ -10,7 +10,7 @@ import type { Kernel, Origin } from '../../src/ir/kernel.ts'
 import { isCpu } from '../../src/kernel/family.ts'
 import { CACHE_TYPES, type CacheType, canCache } from '../../src/kernel/attention/cache-type.ts'
 import { FAMILIES } from '../../src/kernel/index.ts'
-import { Engine } from '../../src/llm/engine.ts'
+import { Engine } from '../../src/llm/engine/engine.ts'
 import { type DummyOptions, SMALL, type DummySizes, createDummyFile } from '../../src/llm/dummy-file.ts'
 import type { SamplerNeeds } from '../../src/llm/sample.ts'
 import { loadModel } from '../../src/llm/weights.ts'
@@ -79,7 +79,12 @@ export async function runModels(caps: Caps, note: (kernel: Kernel) => void): Pro
   for (const { name: format } of FORMATS) {
     for (const bias of [false, true]) await runModel(device, first, { ...plain, format, bias }, { counts: COUNTS })
   }
-  const wants = ['argmax', { topK: 40 }, { topK: 40, rule: { temperature: 1, topP: 1, minP: 0, seed: 0, start: 0 } }, 'logits'] as const
+  const wants = [
+    'argmax',
+    { topK: 40 },
+    { topK: 40, rule: { temperature: 1, topP: 1, minP: 0, seed: 0, start: 0, count: 40 } },
+    'logits',
+  ] as const
   await runModel(device, first, { ...plain, sizes: { ...SMALL, vocabulary: LARGE_VOCABULARY } }, { counts: [1], wants })
   for (const heads of HEADS) {
     for (const capacity of [CAPACITY, LONG_CONTEXT]) {

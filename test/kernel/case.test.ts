@@ -69,7 +69,7 @@ describe('CPU kernels', () => {
 
   it.each([
     ['softmax', { rows: 3, cols: 67 }, { rows: 1, cols: 4096 }],
-    ['topk', { cols: 10000, k: 3 }, { cols: 200000, k: 40 }],
+    ['topk', { rows: 1, cols: 10000, k: 3 }, { rows: 1, cols: 200000, k: 40 }],
     [
       'rope',
       { style: 'half', rows: 3, heads: 2, headDim: 64, dims: 64, magnitude: 1 },

@@ -225,7 +225,9 @@ describe.each(FORMS)('%s', (_name, caps) => {
     expect(pick()).toBe(40)
     x[60] = x[66] = Infinity
     expect(pick()).toBe(60)
-    expect(Array.from(runCase(topk, { cols: 67, k: 5 }, caps, { given: { x } }).got['y']!.subarray(0, 5))).toEqual([60, 66, 40, 50, 1])
+    expect(Array.from(runCase(topk, { rows: 1, cols: 67, k: 5 }, caps, { given: { x } }).got['y']!.subarray(0, 5))).toEqual([
+      60, 66, 40, 50, 1,
+    ])
     x.fill(Number.NaN)
     expect(pick()).toBe(0)
   })
@@ -411,7 +413,7 @@ describe('bad parameters', () => {
     ],
     ['a result that is no u32', () => map.work(GPU, { ...f32({ input: 0 }), type: 'u32' })],
     ['a place of another type', () => map.work(GPU, { ...f32({ input: 0 }), inPlace: 1 })],
-    ['k above the length', () => topk.work(GPU, { cols: 3, k: 4 })],
+    ['k above the length', () => topk.work(GPU, { rows: 1, cols: 3, k: 4 })],
     ['an axis that is not there', () => reduce.work(GPU, plainReduce('sum', [2], [3, 3]))],
     ['a mean of integers', () => reduce.work(GPU, plainReduce('mean', [0], [3], 'i32'))],
     ['a sum of bools', () => reduce.work(CPU, plainReduce('sum', [0], [3], 'bool'))],

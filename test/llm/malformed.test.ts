@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Device } from '../../src/device/device.ts'
 import { open } from '../../src/device/open/open.ts'
-import { Engine } from '../../src/llm/engine.ts'
+import { Engine } from '../../src/llm/engine/engine.ts'
 import { load } from '../../src/llm/model.ts'
 import type { MetaValue } from '../../src/weights/gguf/meta.ts'
 import { type TinyFile, plainTensor, tinyModel } from './tiny-model.ts'

@@ -149,7 +149,7 @@ describe('sampler', () => {
         const x = Uint32Array.from([...best.ids, ...new Uint32Array(best.logits.slice().buffer)])
         for (let n = 0; n < 5; n++) {
           const drawn = draw.define(
-            { x, rule: ruleWords({ ...given, seed, start: 7 }), positions: Uint32Array.of(7 + n) },
+            { x, rule: ruleWords({ ...given, seed, start: 7, count: topK }), positions: Uint32Array.of(7 + n) },
             { k: topK, rows: 1 },
           )
           expect(drawn['y']).toEqual(Uint32Array.of(sample(logits)))

@@ -14,11 +14,33 @@ import { random } from '../../src/tensor/random.ts'
 
 const ids = (device: Device, values: readonly number[]): Tensor => Tensor.from([...values], { dtype: 'u32', device })
 
+/** A page of keys and of values. */
+function emptyCache(device: Device, { heads, dim }: { heads: number; dim: number }) {
+  const empty = (): Tensor => Tensor.zeros([heads, 64, dim], { device })
+  return { keys: empty(), values: empty() }
+}
+
+/** All rows are of one sequence, which has that page. */
+function oneSequence(device: Device, rows: number) {
+  return {
+    slots: ids(
+      device,
+      Array.from({ length: rows }, () => 0),
+    ),
+    table: ids(device, [0]).reshape(1, 1),
+  }
+}
+
 /** Attention of four heads over two of keys, over a cache that holds nothing else. */
 function cached(device: Device, [q, k, v]: readonly [Tensor, Tensor, Tensor], positions: Tensor, options: AttentionOptions): Tensor {
-  const [n = 1] = q.shape
-  const empty = (): Tensor => Tensor.zeros([2, n, 4], { device })
-  return attend(q, k, v, { keys: empty(), values: empty() }, positions, options)
+  return attend(
+    q,
+    k,
+    v,
+    { ...emptyCache(device, { heads: 2, dim: 4 }), ...oneSequence(device, q.shape[0] ?? 1), apart: 0 },
+    positions,
+    options,
+  )
 }
 
 const OPTIONS: readonly AttentionOptions[] = [
@@ -73,10 +95,9 @@ test.for(ARCHITECTURES.map((architecture) => [architecture.names[0]!, architectu
   async ([name, architecture]) => {
     await using device = openReference({ check: false })
     const model = architecture.build(createTinySource(device, name, { bias: name === 'qwen2', fused: name === 'phi3' }))
-    const { layers, heads, dim } = model.cache
-    const [n, cache] = [6, () => Tensor.zeros([heads, 6, dim], { device })] as const
+    const n = 6
     const [tokens, positions] = [ids(device, [3, 1, 4, 1, 5, 9]), ids(device, [0, 1, 2, 3, 4, 5])]
-    const caches = Array.from({ length: layers }, () => ({ keys: cache(), values: cache() }))
+    const caches = { layers: model.state.caches.map((shape) => emptyCache(device, shape)), ...oneSequence(device, n), apart: 0 }
     const want = await model.logits(model.forward({ tokens, positions, cache: caches })).data()
     const got = await model.logits(model.forward({ tokens, positions, cache: { block: n } })).data()
     expect(got.some((value) => Math.abs(value) > 0.1)).toBe(true)

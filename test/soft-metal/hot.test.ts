@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { emitMsl } from '../../src/emit/msl.ts'
 import { buffersOf, packUniforms, uniformsOf } from '../../src/ir/kernel.ts'
-import { attention } from '../../src/kernel/attention/attention.ts'
+import { attention, ofOneSequence } from '../../src/kernel/attention/attention.ts'
 import { linear } from '../../src/kernel/linear/linear.ts'
 import type { Launch } from '../../src/kernel/family.ts'
 import { gpuCaps } from '../kernel/caps.ts'
@@ -13,13 +13,13 @@ import { describeSoftMetal } from './harness.ts'
 
 const caps = gpuCaps(32, { lanes: 1024, tiles: true, f16: true, parallel: 40 })
 const named = (params: object): string => Object.values(params).join(' ')
-const heads = { type: 'f16', rows: 1, heads: 2, kvHeads: 1, headDim: 16, capacity: 64, scale: 0.25, window: 0, softcap: 0 } as const
+const heads = { type: 'f16', rows: 1, heads: 2, kvHeads: 1, headDim: 16, context: 64, scale: 0.25, window: 0, softcap: 0 } as const
 /** One of each form; every case of the records runs on the Metal device in the conformance suite. */
 const attentions = [
-  { ...heads, rows: 2, capacity: 600 },
-  { ...heads, rows: 21, window: 17 },
-  { ...heads, rows: 9, type: 'f32', softcap: 5 },
-] as const
+  ofOneSequence({ ...heads, rows: 2, context: 600 }),
+  ofOneSequence({ ...heads, rows: 21, window: 17 }),
+  ofOneSequence({ ...heads, rows: 9, type: 'f32', softcap: 5 }),
+]
 const matvecs = [
   { format: 'q4_k', m: 7, k: 1024, n: 1, bias: true },
   { format: 'q6_k', m: 6, k: 512, n: 1, bias: false },

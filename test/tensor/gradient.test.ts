@@ -212,7 +212,8 @@ describe('bad input', () => {
   test('what cannot be differentiated says so', () => {
     const values = Tensor.from([[1, 2, 3, 4]])
     expect(() => grad((y: Tensor) => y.candidates(2).to('f32').sum())(values)).not.toThrow() // ids do not change
-    expect(() => grad((y: Tensor) => y.cacheWrite(x.reshape(1, 2), Tensor.iota([1])).sum())(Tensor.zeros([1, 1, 2]))).toThrow(
+    const places = { positions: Tensor.iota([1]), slots: Tensor.iota([1]), table: Tensor.iota([1, 1]) }
+    expect(() => grad((y: Tensor) => y.cacheWrite(x.reshape(1, 2), places).sum())(Tensor.zeros([1, 64, 2]))).toThrow(
       expect.objectContaining({ code: 'unsupported' }),
     )
   })

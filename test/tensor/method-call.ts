@@ -26,7 +26,8 @@ const image = (make: Make): Tensor => make([1, 2, 4, 4])
 const WINDOWS = { kernel: [2], strides: [1], dilations: [1], padding: [[0, 0]], out: [2] }
 const CELL = (make: Make, gates: number) => ({ weight: make([2 * gates, 3]), recurrentWeight: make([2 * gates, 2]) })
 const ROPE = { style: 'half', heads: 2, dims: 2, magnitude: 1 }
-const ATTENTION = { heads: 2, scale: 1, window: 0, softcap: 0 }
+const ATTENTION = { heads: 2, scale: 1, window: 0, softcap: 0, apart: false }
+const PLACES = (make: Make, rows: number) => ({ positions: make([rows], 'u32'), slots: make([rows], 'u32'), table: make([1, 1], 'u32') })
 
 const UNARY = [
   'neg', 'abs', 'sign', 'square', 'sqrt', 'rsqrt', 'reciprocal', 'exp', 'log', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'tanh', 'erf',
@@ -121,11 +122,11 @@ export const CALLS: Readonly<Record<string, MethodCall>> = {
     (make) => make([2, 4]),
   ),
   cacheWrite: call(
-    (make) => [make([1, 4], 'f32'), make([1], 'u32')],
-    (make) => make([2, 3, 2]),
+    (make) => [make([1, 4], 'f32'), PLACES(make, 1)],
+    (make) => make([2, 64, 2]),
   ),
   cachedAttention: call(
-    (make) => [make([1, 3, 2]), make([1, 3, 2]), make([2], 'u32'), ATTENTION],
+    (make) => [make([1, 64, 2]), make([1, 64, 2]), PLACES(make, 2), ATTENTION],
     (make) => make([2, 4], 'f32'),
   ),
   candidates: call(
@@ -133,7 +134,7 @@ export const CALLS: Readonly<Record<string, MethodCall>> = {
     (make) => make([1, 4]),
   ),
   draw: call(
-    (make) => [make([6], 'u32'), make([1], 'u32')],
+    (make) => [make([7], 'u32'), make([1], 'u32')],
     (make) => make([4], 'u32'),
   ),
   item: call(undefined, (make) => make([1])),

@@ -11,10 +11,12 @@ const ids = (count: number): Tensor => Tensor.leaf(new Storage(), [count], 'u32'
 const x = leaf([2, 32])
 const pairs = (...widths: (readonly [number, number])[]) => widths
 const ROPE = { style: 'half', heads: 4, dims: 8, magnitude: 1 } as const
-const ATTENTION = { heads: 4, scale: 0.3, window: 0, softcap: 0 } as const
+const ATTENTION = { heads: 4, scale: 0.3, window: 0, softcap: 0, apart: false } as const
+/** Where rows lie in a cache: in the pages of one sequence. */
+const places = (positions = ids(2), more = {}) => ({ positions, slots: ids(2), table: Tensor.leaf(new Storage(), [3, 2], 'u32'), ...more })
 const cache = (...shape: number[]): Tensor => leaf(shape, 'f16')
 const attend = (keys: Tensor, values: Tensor, positions = ids(2), attrs = {}): Tensor =>
-  x.cachedAttention(keys, values, positions, { ...ATTENTION, ...attrs })
+  x.cachedAttention(keys, values, places(positions), { ...ATTENTION, ...attrs })
 
 /** By operation: what is wrong with it, and how it is asked for. */
 const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>> = {
@@ -114,22 +116,25 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
     'no magnitude': () => x.rope(ids(2), leaf([4]), { ...ROPE, magnitude: Infinity }),
   },
   cacheWrite: {
-    'rows that are too long': () => cache(2, 10, 8).cacheWrite(x, ids(2)),
-    'heads that do not fit': () => cache(3, 10, 8).cacheWrite(x, ids(2)),
-    'too few positions': () => cache(4, 10, 8).cacheWrite(x, ids(1)),
-    'a cache of two axes': () => leaf([4, 8]).cacheWrite(x, ids(2)),
-    'a quantised cache': () => leaf([4, 10, 8], 'q8_0').cacheWrite(x, ids(2)),
+    'rows that are too long': () => cache(2, 64, 8).cacheWrite(x, places(ids(2))),
+    'heads that do not fit': () => cache(3, 64, 8).cacheWrite(x, places(ids(2))),
+    'too few positions': () => cache(4, 64, 8).cacheWrite(x, places(ids(1))),
+    'a cache of half a page': () => cache(4, 96, 8).cacheWrite(x, places()),
+    'slots of another number': () => cache(4, 64, 8).cacheWrite(x, places(ids(2), { slots: ids(3) })),
+    'a table of one axis': () => cache(4, 64, 8).cacheWrite(x, places(ids(2), { table: ids(2) })),
+    'a cache of two axes': () => leaf([4, 8]).cacheWrite(x, places(ids(2))),
+    'a quantised cache': () => leaf([4, 64, 8], 'q8_0').cacheWrite(x, places(ids(2))),
   },
   attention: {
-    'keys of another size': () => attend(cache(2, 10, 16), cache(2, 10, 16)),
-    'values of another length': () => attend(cache(2, 10, 8), cache(2, 9, 8)),
-    'values of another type': () => attend(cache(2, 10, 8), leaf([2, 10, 8])),
-    'heads that do not share keys evenly': () => attend(cache(3, 10, 8), cache(3, 10, 8)),
+    'keys of another size': () => attend(cache(2, 64, 16), cache(2, 64, 16)),
+    'values of another length': () => attend(cache(2, 64, 8), cache(2, 128, 8)),
+    'values of another type': () => attend(cache(2, 64, 8), leaf([2, 10, 8])),
+    'heads that do not share keys evenly': () => attend(cache(3, 64, 8), cache(3, 64, 8)),
     'more keys than heads': () => attend(cache(8, 10, 8), cache(8, 10, 8)),
-    'too few positions': () => attend(cache(2, 10, 8), cache(2, 10, 8), ids(1)),
-    'no scale': () => attend(cache(2, 10, 8), cache(2, 10, 8), ids(2), { scale: Number.NaN }),
-    'a negative window': () => attend(cache(2, 10, 8), cache(2, 10, 8), ids(2), { window: -1 }),
-    'an infinite softcap': () => attend(cache(2, 10, 8), cache(2, 10, 8), ids(2), { softcap: Infinity }),
+    'too few positions': () => attend(cache(2, 64, 8), cache(2, 64, 8), ids(1)),
+    'no scale': () => attend(cache(2, 64, 8), cache(2, 64, 8), ids(2), { scale: Number.NaN }),
+    'a negative window': () => attend(cache(2, 64, 8), cache(2, 64, 8), ids(2), { window: -1 }),
+    'an infinite softcap': () => attend(cache(2, 64, 8), cache(2, 64, 8), ids(2), { softcap: Infinity }),
   },
   candidates: {
     'more than there are': () => leaf([1, 8]).candidates(9),
@@ -153,15 +158,15 @@ test('says which operand it was, what it has and what was wanted', () => {
   expect(() => x.rmsNorm(leaf([31]).named('attn_norm.weight'), 1e-5)).toThrow(
     'norm: wrong shape of a weight, got attn_norm.weight[31], wanted [32]',
   )
-  expect(() => attend(cache(2, 10, 6), cache(2, 10, 6))).toThrow(
-    /attention: wrong shape of the keys, got .*\[2,10,6\], wanted \[any,any,8\]/,
+  expect(() => attend(cache(2, 64, 6), cache(2, 64, 6))).toThrow(
+    /attention: wrong shape of the keys, got .*\[2,64,6\], wanted \[any,any,8\]/,
   )
 })
 
 test('takes what fits', () => {
   expect(x.rope(ids(2), leaf([4]), ROPE).shape).toEqual([2, 32])
-  expect(attend(cache(2, 10, 8), cache(2, 10, 8)).shape).toEqual([2, 32])
-  expect(cache(4, 10, 8).cacheWrite(x, ids(2)).shape).toEqual([4, 10, 8])
+  expect(attend(cache(2, 64, 8), cache(2, 64, 8)).shape).toEqual([2, 32])
+  expect(cache(4, 64, 8).cacheWrite(x, places(ids(2))).shape).toEqual([4, 64, 8])
   expect(x.linear(leaf([8, 32], 'q8_0'), leaf([8])).shape).toEqual([2, 8])
-  expect(leaf([1, 8]).candidates(8).shape).toEqual([16])
+  expect(leaf([1, 8]).candidates(8).shape).toEqual([1, 16])
 })

@@ -34,12 +34,13 @@ const fusedOperations: Record<string, (device: Device) => Tensor> = {
   linearTransposed: (device) => filled(device, [3, 5], 1).linearTransposed(filled(device, [5, 32], 2)),
   lora: (device) => filled(device, [3, 32], 1).lora(filled(device, [5, 32], 2), filled(device, [2, 32], 3), filled(device, [5, 2], 4), 0.5),
   attention: (device) =>
-    filled(device, [2, 4 * 8], 1).cachedAttention(filled(device, [2, 10, 8], 2), filled(device, [2, 10, 8], 3), integers(device, [6, 9]), {
-      heads: 4,
-      scale: 0.35,
-      window: 5,
-      softcap: 3,
-    }),
+    filled(device, [2, 4 * 8], 1).cachedAttention(
+      filled(device, [2, 192, 8], 2),
+      filled(device, [2, 192, 8], 3),
+      // the second row's sequence has its pages the other way round
+      { positions: integers(device, [6, 66]), slots: integers(device, [0, 1]), table: integers(device, [0, 1, 2, 1]).reshape(2, 2) },
+      { heads: 4, scale: 0.35, window: 5, softcap: 3, apart: true },
+    ),
 }
 
 test.each(Object.entries(fusedOperations))('%s is what its definition says', async (_name, make) => {

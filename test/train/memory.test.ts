@@ -158,7 +158,7 @@ test('the loss of tiles is that of all rows', async () => {
   const weight = Tensor.iota([vocabulary, 2], 0, { device }).to('f32').mul(1e-5).sin()
   const targets = of(rows, (i) => (i % 9 === 0 ? IGNORED : (i * 3701) % vocabulary), 'i32')
   const logits = (x: Tensor): Tensor => x.linear(weight)
-  const model = { vocabulary, width: 2, cache: { layers: 0, heads: 1, dim: 2 }, forward: () => hidden, logits }
+  const model = { vocabulary, width: 2, state: { caches: [] }, forward: () => hidden, logits }
   const each = await logits(hidden).crossEntropy(targets, { ignoreIndex: IGNORED, reduction: 'none' }).data()
   const tiled = await surprisesOf(model, hidden, targets).data()
   each.forEach((loss, row) => expect(tiled[row]).toBeCloseTo(loss, 4))

@@ -1,19 +1,20 @@
-// The k largest of one row, sorted: ids, then the bits of their values. A GPU's workgroup takes the best that comes after the last
+// The k largest of each row, sorted: ids, then the bits of their values. A GPU's workgroup takes the best that comes after the last
 // one taken, k times over; a CPU keeps a sorted list and inserts what beats its end. Both first on parts of a long row, then on
 // what the parts have given: lists of k ids, with NO_ID where a part had fewer.
 
 import type { Caps } from '../../base/caps.ts'
 import type { Width } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import { type LaneScope, type Readable, type Scope, buffer, uniform } from '../../ir/author.ts'
+import { type LaneScope, type Scope, buffer, uniform } from '../../ir/author.ts'
 import type { Kernel } from '../../ir/kernel.ts'
-import type { Uniformity, Value } from '../../ir/value.ts'
+import type { Value, VectorOf } from '../../ir/value.ts'
 import { NONE, type Work, family, isCpu, isGpu } from '../family.ts'
 import { type Team, combineLanes, teamFor } from '../lanes.ts'
 import { type Write, template } from '../template.ts'
 import { NOTHING, NO_ID, combineBest, orderKey, ranking } from './float-order.ts'
 
 export interface TopkParams {
+  readonly rows: number
   readonly cols: number
   readonly k: number
 }
@@ -33,21 +34,21 @@ const inTurn = template({ family: 'topk', form: 'in turn' }, writeTopk)
 
 export const topk = family<TopkParams>({
   name: 'topk',
-  about: 'the k largest of a row: ids, then the bits of their values, largest first',
+  about: 'the k largest of each row: ids, then the bits of their values, largest first',
   tolerance: () => 0,
   cases: [
-    { cols: 1000, k: 40 },
-    { cols: 1, k: 1 },
-    { cols: 67, k: 67 },
-    { cols: 193, k: 7 },
-    { cols: 9001, k: 40 },
-    { cols: 5000, k: 1 },
+    { rows: 1, cols: 1000, k: 40 },
+    { rows: 1, cols: 1, k: 1 },
+    { rows: 3, cols: 67, k: 67 },
+    { rows: 1, cols: 193, k: 7 },
+    { rows: 2, cols: 9001, k: 40 },
+    { rows: 1, cols: 5000, k: 1 },
   ],
-  buffers: ({ cols, k }) => [
-    { name: 'x', role: 'in', type: 'f32', elements: cols },
-    { name: 'y', role: 'out', type: 'u32', elements: 2 * k },
+  buffers: ({ rows, cols, k }) => [
+    { name: 'x', role: 'in', type: 'f32', elements: rows * cols },
+    { name: 'y', role: 'out', type: 'u32', elements: rows * 2 * k },
   ],
-  inputs: ({ cols }, random) => ({ x: logits(cols, random) }),
+  inputs: ({ rows, cols }, random) => ({ x: logits(rows * cols, random) }),
   forms: [
     {
       name: 'sorted list',
@@ -57,11 +58,15 @@ export const topk = family<TopkParams>({
     },
     { name: 'in turn', fits: isGpu, work: (caps, params) => work(caps, params, inTurn) },
   ],
-  cost: ({ cols }) => ({ operations: cols, arithmetic: 'f32' }),
-  define: ({ x = NONE }, { k }) => {
-    const ids = ranking(Array.from(x)).slice(0, k)
-    const bits = new Uint32Array(Float32Array.from(ids, (id) => x[id] ?? Number.NaN).buffer)
-    return { y: Uint32Array.from([...ids, ...bits]) }
+  cost: ({ rows, cols }) => ({ operations: rows * cols, arithmetic: 'f32' }),
+  define: ({ x = NONE }, { rows, cols, k }) => {
+    const best = Array.from({ length: rows }, (_, row) => {
+      const own = x.subarray(row * cols, (row + 1) * cols)
+      const ids = ranking(Array.from(own)).slice(0, k)
+      const bits = new Uint32Array(Float32Array.from(ids, (id) => own[id] ?? Number.NaN).buffer)
+      return [...ids, ...bits]
+    })
+    return { y: Uint32Array.from(best.flat()) }
   },
 })
 
@@ -75,22 +80,32 @@ export function logits(length: number, random: () => number): Float32Array {
   })
 }
 
-function work(caps: Caps, { cols, k }: TopkParams, write: (traits: TopkTraits) => Kernel): Work {
+function work(caps: Caps, { rows, cols, k }: TopkParams, write: (traits: TopkTraits) => Kernel): Work {
   if (k < 1 || k > cols || k > MOST_CHOSEN) {
     throw new IngotError('bad-argument', 'k is out of range', { op: 'topk', got: k, wanted: `1 to ${Math.min(cols, MOST_CHOSEN)}` })
   }
   const kernelFor = (stage: Stage, candidates: number): Kernel => write({ stage, width: caps.width, ...teamFor(caps, candidates) })
   const parts = Math.ceil(cols / PART)
   if (parts === 1) {
-    return { launches: [{ kernel: kernelFor('whole', cols), uniforms: { total: cols, part: cols, count: k }, grid: [1, 1, 1] }] }
+    return { launches: [{ kernel: kernelFor('whole', cols), uniforms: { cols, total: cols, part: cols, count: k }, grid: [1, rows, 1] }] }
   }
   const all = parts * k
   return {
     launches: [
-      { kernel: kernelFor('cut', PART), uniforms: { total: cols, part: PART, count: k }, grid: [parts, 1, 1], binds: { y: 'partial' } },
-      { kernel: kernelFor('join', all), uniforms: { total: all, part: all, count: k }, grid: [1, 1, 1], binds: { found: 'partial' } },
+      {
+        kernel: kernelFor('cut', PART),
+        uniforms: { cols, total: cols, part: PART, count: k },
+        grid: [parts, rows, 1],
+        binds: { y: 'partial' },
+      },
+      {
+        kernel: kernelFor('join', all),
+        uniforms: { cols, total: all, part: all, count: k },
+        grid: [1, rows, 1],
+        binds: { found: 'partial' },
+      },
     ],
-    scratch: { partial: 4 * all },
+    scratch: { partial: 4 * rows * all },
   }
 }
 
@@ -99,28 +114,41 @@ function writeTopk({ stage, width, lanes, subgroup }: TopkTraits, kernel: Write)
     x: buffer('f32', 'read'),
     ...(stage === 'join' ? { found: buffer('u32', 'read') } : {}),
     y: buffer('u32', 'write'),
+    cols: uniform('u32'),
     total: uniform('u32'),
     part: uniform('u32'),
     count: uniform('u32'),
   }
   return kernel('topk', { params, workgroup: [lanes], subgroup }, (p, k) => {
+    const row = k.workgroupId.y
+    const first = k.let('first', row.mul(p.cols))
     const from = k.let('from', k.workgroupId.x.mul(p.part))
     const to = k.let('to', from.add(p.part).min(p.total))
     const write = (round: Value<'u32'>, id: Value<'u32'>): void => {
-      if (stage === 'cut') return p.y.set(k.workgroupId.x.mul(p.count).add(round), id)
-      p.y.set(round, id)
-      return p.y.set(p.count.add(round), p.x.at(id).as('u32'))
+      if (stage === 'cut') return p.y.set(row.mul(k.gridSize.x).add(k.workgroupId.x).mul(p.count).add(round), id)
+      const place = row.mul(2).mul(p.count).add(round)
+      p.y.set(place, id)
+      return p.y.set(place.add(p.count), p.x.at(first.add(id)).as('u32'))
     }
-    const search: Search = { x: p.x, ids: p.found, from, to, count: p.count, write }
+    const { found } = p
+    const search: Search = {
+      x: { at: (id) => p.x.at(first.add(id)), load: (id) => p.x.load(first.add(id), width) },
+      ids: found === undefined ? undefined : (i) => found.at(row.mul(p.total).add(i)),
+      from,
+      to,
+      count: p.count,
+      write,
+    }
     if (lanes === 1) insertSorted(k, search, width)
     else takeInTurn(k, { lanes, subgroup }, search)
   })
 }
 
 interface Search {
-  readonly x: Readable<'f32', Uniformity>
+  /** of the row, by ids: one value, or a vector of them */
+  readonly x: { at(id: Value<'u32'>): Value<'f32'>; load(id: Value<'u32'>): VectorOf<'f32'> }
   /** the candidates from..to; absent: they are the ids */
-  readonly ids: Readable<'u32', Uniformity> | undefined
+  readonly ids: ((i: Value<'u32'>) => Value<'u32'>) | undefined
   readonly from: Value<'u32', 'uniform'>
   readonly to: Value<'u32', 'uniform'>
   readonly count: Value<'u32', 'uniform'>
@@ -146,7 +174,7 @@ function takeInTurn(k: Scope, team: Team, { x, ids, from, to, count, write }: Se
     }
     k.for({ name: 'c', from: from.add(k.lane), to, step: lanes }, (c) => {
       if (ids === undefined) return include(c)
-      const id = ids.at(c)
+      const id = k.let('id', ids(c))
       return k.when(id.ne(NO_ID), () => include(id))
     })
     const found = combineBest(combine, best.get(), chosen.get())
@@ -185,13 +213,13 @@ function insertSorted(k: LaneScope, { x, ids, from, to, count, write }: Search, 
   if (ids === undefined) {
     const whole = k.let('whole', from.add(to.sub(from).div(width).mul(width)))
     k.for({ name: 'c', from, to: whole, step: width }, (c) => {
-      const highest = orderKey(x.load(c, width)).hmax()
+      const highest = orderKey(x.load(c)).hmax()
       k.when(highest.gt(least.get()), () => k.for({ name: 'id', from: c, to: c.add(width) }, insert))
     })
     k.for({ name: 'id', from: whole, to }, insert)
   } else {
     k.for({ name: 'c', from, to }, (c) => {
-      const id = ids.at(c)
+      const id = k.let('id', ids(c))
       k.when(id.ne(NO_ID), () => insert(id))
     })
   }

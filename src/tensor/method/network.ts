@@ -249,18 +249,20 @@ export abstract class NetworkMethods extends WindowMethods {
     return this.apply('rope', [this, positions, freqs], optionsOf('rope', attrs))
   }
   /** This cache [heads, pages * 64, dim] after writing `x` [n, heads * dim], in place, where the rows' sequences have their pages. */
-  cacheWrite(x: this, { positions, slots, table }: RowPlaces<this>): this {
+  cacheWrite(x: this, places: RowPlaces<this>): this {
+    const { positions, slots, table } = optionsOf('cacheWrite', places)
     return this.apply('cacheWrite', [this, x, positions, slots, table], { heads: this.shape[0] ?? 1 })
   }
   /** Attention of this [n, heads * dim] over caches [kvHeads, pages * 64, dim]; a row sees its sequence up to its position. */
-  cachedAttention(keys: this, values: this, { positions, slots, table }: RowPlaces<this>, attrs: AttentionAttrs): this {
+  cachedAttention(keys: this, values: this, places: RowPlaces<this>, attrs: AttentionAttrs): this {
+    const { positions, slots, table } = optionsOf('attention', places)
     return this.apply('attention', [this, keys, values, positions, slots, table], optionsOf('attention', attrs))
   }
-  /** Ids, then value bits, of the k largest of one row. */
+  /** Ids, then value bits, of the k largest of each row. */
   candidates(k: number): this {
     return this.apply('topk', [this], { k })
   }
-  /** A token drawn from `candidates`, by a rule (kernel/select/draw.ts) and the position of the last row: [1], u32. */
+  /** A token for each row, drawn from its `candidates` by its rule (kernel/select/draw.ts) and its position: [n], u32. */
   draw(rule: this, positions: this): this {
     return this.apply('draw', [this, rule, positions], {})
   }

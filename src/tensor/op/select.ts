@@ -41,28 +41,29 @@ export const SELECTIONS: { readonly [O in 'argsort' | 'topk' | 'draw']: Operatio
   },
 
   topk: {
-    about: 'the k largest of a row: k ids, then the bits of their k values, largest first',
+    about: 'the k largest of each row: k ids, then the bits of their k values, largest first',
     infer: ([x], { k }) => {
       checkType('topk', 'x', x, 'f32')
-      checkSize('topk', 'x', x, last(x.shape))
       checkWhole('topk', 'k', k, 1, Math.min(last(x.shape), MOST_CHOSEN))
-      return { shape: [2 * k], dtype: 'u32' }
+      return { shape: [...x.shape.slice(0, -1), 2 * k], dtype: 'u32' }
     },
-    lower: ({ src: [x], attrs: { k } }, caps) => topk.work(caps, { cols: last(x.shape), k }),
+    lower: ({ src: [x], attrs: { k } }, caps) => topk.work(caps, { rows: sizeOf(x.shape) / last(x.shape), cols: last(x.shape), k }),
     inputs: () => ['x'],
   },
 
   draw: {
-    about: 'a token drawn from k candidates, ids before logits, for the row at the last of the positions',
+    about: 'a token for each row [n], drawn from its k candidates, ids before logits, by its rule and its position',
     infer: ([x, rule, positions]) => {
       checkType('draw', 'the candidates', x, 'u32')
-      if (sizeOf(x.shape) % 2 !== 0) fail('draw', 'candidates are ids and as many logits', show(x))
+      if (last(x.shape) % 2 !== 0) fail('draw', 'candidates are ids and as many logits', show(x))
+      const rows = sizeOf(x.shape) / last(x.shape)
       checkType('draw', 'the rule', rule, 'u32')
-      checkSize('draw', 'the rule', rule, DRAW_RULE.words)
+      checkSize('draw', 'the rule', rule, rows * DRAW_RULE.words)
       checkType('draw', 'positions', positions, 'u32')
-      return { shape: [1], dtype: 'u32' }
+      checkSize('draw', 'positions', positions, rows)
+      return { shape: [rows], dtype: 'u32' }
     },
-    lower: ({ src: [x, , positions] }, caps) => draw.work(caps, { k: sizeOf(x.shape) / 2, rows: sizeOf(positions.shape) }),
+    lower: ({ src: [x] }, caps) => draw.work(caps, { k: last(x.shape) / 2, rows: sizeOf(x.shape) / last(x.shape) }),
     inputs: () => ['x', 'rule', 'positions'],
   },
 }
