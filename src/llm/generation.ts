@@ -143,8 +143,8 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
         },
         prepared: () => recorder.prepared(),
         take: (input) => {
-          outer?.throwIfAborted()
           const token = choose(input)
+          if (outer?.aborted === true) return { token, more: false }
           if (output.tokens.length === 0) recorder.prefilled()
           history.push(token)
           return { token, more: output.push(token) }

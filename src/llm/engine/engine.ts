@@ -68,7 +68,12 @@ export class Engine {
     this.#runner = new Runner(device, this.#state)
     const pool = new PagePool(pages)
     this.#sequence = new Sequence(pool)
-    this.scheduler = new Scheduler({ runner: this.#runner, pool, prefixes: this.#prefixes, context: capacity, chunk, parallel })
+    const spare = (): boolean => {
+      const had = this.#sequence.pages.length > 0
+      this.#sequence.release()
+      return had
+    }
+    this.scheduler = new Scheduler({ runner: this.#runner, pool, prefixes: this.#prefixes, context: capacity, chunk, parallel, spare })
   }
 
   get model(): LanguageModel {

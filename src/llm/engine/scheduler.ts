@@ -2,6 +2,7 @@
 // in chunks, so that nobody waits for a long prompt. Requests have their turn in the order in which they came. Where the caches are full, what
 // has ended is forgotten first; then the request that came last waits, and goes on when there is room. Knows tokens and rows; no text.
 
+import { IngotError } from '../../base/error.ts'
 import type { LanguageModel } from '../../model/model.ts'
 import { chosenToken, samplerInput } from './choice.ts'
 import { type Composition, type Share, compose, flows } from './compose.ts'
@@ -21,6 +22,8 @@ interface SchedulerParts {
   readonly chunk: number
   /** sequences of a step */
   readonly parallel: number
+  /** Lets go of what is kept beside requests and ended ones; false if there is nothing. */
+  readonly spare: () => boolean
 }
 
 export class Scheduler {
@@ -183,9 +186,8 @@ export class Scheduler {
     try {
       for (let read = 0; ; read++) {
         // Those that are wanted after what is under way, and have room.
-        const wanted = shares.some(({ job }) => job.given + (submitted - read) < job.request.maxTokens)
-        const fits = shares.every(({ job }) => job.sequence.length < context && this.#extend(job))
-        const goesOn = wanted && fits && ended.size === 0 && !this.#isCalled(shares)
+        const wanted = ended.size === 0 && shares.some(({ job }) => job.given + (submitted - read) < job.request.maxTokens)
+        const goesOn = wanted && !this.#isCalled(shares) && shares.every(({ job }) => job.sequence.length < context && this.#extend(job))
         const next = goesOn ? submit() : undefined
         next?.catch(() => {}) // awaited below
         if (goesOn) submitted++
@@ -217,10 +219,15 @@ export class Scheduler {
 
   /** One more page for a job where it needs one; false if there is none, or one would have to be copied first. */
   #extend(job: Job): boolean {
-    const copies = this.reserve(job.sequence, job.sequence.length + 1)
+    const copies = this.#reserveFor(job, 1)
     if (copies === undefined || copies.length > 0) return false
     this.#parts.runner.state.setPages(job.slot, job.sequence.pages)
     return true
+  }
+
+  #reserveFor({ sequence }: Job, count: number): PageCopy[] | undefined {
+    const wanted = sequence.length + count
+    return this.reserve(sequence, wanted) ?? (this.#parts.spare() ? this.reserve(sequence, wanted) : undefined)
   }
 
   /** The jobs that have room for their next rows, the first ones before those that came later, which may have to wait for it. */
@@ -231,13 +238,18 @@ export class Scheduler {
     for (const job of jobs) {
       if (!this.#jobs.has(job)) continue // it waits again
       let own: PageCopy[] | undefined
-      while ((own = this.reserve(job.sequence, job.sequence.length + Math.min(job.todo.length, chunk))) === undefined) {
+      while ((own = this.#reserveFor(job, Math.min(job.todo.length, chunk))) === undefined) {
         const last = [...this.#jobs.keys()].at(-1)
         if (last === undefined || last === job) break
         this.#pause(last)
       }
       if (own === undefined) {
-        this.#pause(job)
+        if (this.#jobs.size > 1) this.#pause(job)
+        else
+          this.#fail(
+            job,
+            new IngotError('too-large', 'the cache has no room for this sequence', { op: 'generate', got: job.sequence.length }),
+          )
         continue
       }
       copies.push(...own)
