@@ -20,7 +20,9 @@ export function checkLoad(file: unknown, options: unknown): void {
   const isFile = (value: unknown): boolean => value === undefined || isString(value) || hasMethods(value, ['read', 'close'])
   checkArgument(op, 'the file', file, 'a path or a ByteSource', isFile)
   checkOptions(op, options)
-  const { device, onProgress, onWarning, log, signal, mmap, chunk, threads, adapters } = options as Readonly<Record<string, unknown>>
+  const { device, onProgress, onWarning, log, signal, mmap, chunk, threads, parallel, cacheTokens, adapters } = options as Readonly<
+    Record<string, unknown>
+  >
   checkOption(
     op,
     'device',
@@ -32,7 +34,8 @@ export function checkLoad(file: unknown, options: unknown): void {
   if (adapters !== undefined) checkAdapters(adapters)
   checkOption(op, 'signal', signal, 'an AbortSignal', isSignal)
   checkOption(op, 'mmap', mmap, 'true or false', isBoolean)
-  for (const [name, value] of Object.entries({ chunk, threads })) checkOption(op, name, value, 'a whole number from 1', isCount)
+  for (const [name, value] of Object.entries({ chunk, threads, parallel, cacheTokens }))
+    checkOption(op, name, value, 'a whole number from 1', isCount)
 }
 
 export function checkAdapters(adapters: unknown): void {

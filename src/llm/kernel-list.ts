@@ -23,7 +23,8 @@ import { loadModel } from './weights.ts'
 /** Rows of a step: one, few and many. */
 const ROW_COUNTS: readonly number[] = [1, 2, 9]
 const RULE: DrawRule = { temperature: 1, topP: 1, minP: 0, seed: 0, start: 0, count: 40 }
-const NEEDS: readonly SamplerNeeds[] = ['argmax', { topK: 40, rule: RULE }, 'logits']
+const SHARED_NEEDS: readonly SamplerNeeds[] = ['argmax', { topK: 40, rule: RULE }]
+const NEEDS: readonly SamplerNeeds[] = [...SHARED_NEEDS, 'logits']
 /** The formats that elementwise operations tell apart: one for each kind of int8 activations that they are fused into, and one for none. */
 const FORMATS: readonly GgmlType[] = [...new Map(ALL_FORMATS.map(({ name, packed }) => [packed?.scaled, name])).values()]
 const CAPACITY = 64
@@ -77,6 +78,7 @@ async function exercise(device: Device, architecture: Architecture, options: Dum
       const tokens = Array.from({ length: count }, (_, i) => i)
       // Prepared, not run: a device that only listens would give tokens that are none.
       for (const needs of NEEDS) await engine.prepare([count], needs)
+      for (const needs of SHARED_NEEDS) await engine.prepare([0, count], needs, 2)
       engine.rewind([])
       await engine.evaluate(tokens, () => {})
     }

@@ -31,6 +31,10 @@ export interface LoadOptions extends Pick<OpenDeviceOptions, 'log' | 'onWarning'
   readonly cacheType?: CacheType
   /** most prompt tokens of one submission (default 128) */
   readonly chunk?: number
+  /** generations that are computed together at the most; more wait for their turn (default 8) */
+  readonly parallel?: number
+  /** tokens that the cache holds, of all sequences together (default: `contextLength`, or 4096 for eight with less) */
+  readonly cacheTokens?: number
   /**
    * false: read the weights into memory instead of mapping the file (default true, where the device can). A mapped file that is cut
    * short while a model uses it ends the process (SIGBUS); replacing it by another of the same name is safe.
@@ -88,7 +92,14 @@ export async function load(file?: string | ByteSource, options: LoadOptions = {}
       ...(signal === undefined ? {} : { signal }),
     })
     checkVocabulary(tokenizer, loaded.model.vocabulary)
-    const engineOptions = { capacity: contextLength, cacheType, chunk: options.chunk ?? DEFAULT_CHUNK }
+    const { parallel, cacheTokens } = options
+    const engineOptions = {
+      capacity: contextLength,
+      cacheType,
+      chunk: options.chunk ?? DEFAULT_CHUNK,
+      ...(parallel === undefined ? {} : { parallel }),
+      ...(cacheTokens === undefined ? {} : { cacheTokens }),
+    }
     if (options.contextLength === undefined) checkCache(loaded, engineOptions)
     engine = new Engine(device, loaded.model, engineOptions)
     const loadMs = performance.now() - begun

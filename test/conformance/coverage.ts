@@ -127,7 +127,10 @@ async function runModel(device: Device, architecture: Architecture, made: DummyO
       const engine = new Engine(device, model, { capacity, cacheType, chunk: CAPACITY })
       for (const count of counts) {
         const tokens = Array.from({ length: count }, (_, i) => i)
-        for (const want of wants) await engine.prepare([count], want)
+        for (const want of wants) {
+          await engine.prepare([count], want)
+          if (count > 1) await engine.prepare([0, count], want, count)
+        }
         if (!traced) continue
         engine.rewind([])
         await engine.evaluate(tokens, () => {})

@@ -1,9 +1,10 @@
 // The rows of a step for several sequences: parts of prompts first, then the last tokens of those that go on one by one. Steps come in few
 // shapes, so that their plans are made once: counts are rounded up, and rows of nobody fill them up.
 
+import type { SamplerNeeds } from '../sample.ts'
 import { choosesOnDevice, outputFor, ruleOf } from './choice.ts'
 import type { Job } from './request.ts'
-import type { Row, Step } from './runner.ts'
+import type { Row, Step, StepShape } from './runner.ts'
 
 /** What a step computes of a job. */
 export interface Share {
@@ -43,6 +44,14 @@ export function compose(jobs: readonly Job[], chunk: number): Composition {
     step: { rows: [...parts, ...ones], apart, chosen, output: chosen.length === 0 ? { kind: 'none' } : outputFor(needs) },
     shares,
   }
+}
+
+/** The shape of a step that reads so many tokens of a prompt (0: of none, 1: its only one) while others go on, all with the same needs. */
+export function sharedShape(count: number, beside: number, needs: SamplerNeeds): StepShape {
+  const singles = roundSingles(beside + (count === 1 ? 1 : 0))
+  const prompts = count > 1 ? roundRows(count) : 0
+  const chosen = prompts > 0 ? roundSingles(singles + 1) : singles
+  return { rows: prompts + singles, apart: singles, chosen, output: outputFor([needs]) }
 }
 
 /** Whether steps of these jobs can go on by themselves: each has one token to compute, and the device chooses the next. */

@@ -5,10 +5,11 @@
 import { IngotError } from '../../base/error.ts'
 import type { Device } from '../../device/device.ts'
 import type { CacheType } from '../../kernel/attention/cache-type.ts'
-import { pagesFor } from '../../kernel/attention/pages.ts'
+import { PAGE, pagesFor } from '../../kernel/attention/pages.ts'
 import type { LanguageModel } from '../../model/model.ts'
 import type { SamplerInput, SamplerNeeds } from '../sample.ts'
 import { type ChosenOnDevice, chosenToken, choosesOnDevice, outputFor, ruleOf, samplerInput } from './choice.ts'
+import { sharedShape } from './compose.ts'
 import { PagePool } from './page-pool.ts'
 import { PrefixStore } from './prefix-store.ts'
 import { type Output, type Row, Runner, type Step, choicesOf, floatsOf } from './runner.ts'
@@ -22,7 +23,7 @@ export interface EngineOptions {
   readonly cacheType: CacheType
   /** most tokens of prompts in one submission */
   readonly chunk: number
-  /** tokens that the caches hold, of all sequences together (default: `capacity`) */
+  /** tokens that the caches hold, of all sequences together (default: `capacity`; where that is little, as much as several need) */
   readonly cacheTokens?: number
   /** sequences that are computed together at the most (default 8) */
   readonly parallel?: number
@@ -30,13 +31,16 @@ export interface EngineOptions {
 
 /** Sequences of a step, where nobody says how many. */
 const DEFAULT_PARALLEL = 8
+/** Tokens for all of them, where nobody says how many and one sequence cannot have so many: short contexts need not wait for each other. */
+const LEAST_TOKENS = 4096
 
 /** Gets rows of results as they are computed, with the index of the first; the next are computed when it is done with them. */
 export type OnRows = (rows: Float32Array, from: number) => void | Promise<void>
 
 /** The pages that an engine with these options has: whole ones, and one that fills up steps. */
-function pagesOf({ capacity, cacheTokens = capacity }: EngineOptions): number {
-  return pagesFor(Math.max(capacity, cacheTokens)) + 1
+function pagesOf({ capacity, cacheTokens, parallel = DEFAULT_PARALLEL }: EngineOptions): number {
+  const wanted = cacheTokens ?? Math.min(LEAST_TOKENS, parallel * PAGE * pagesFor(capacity))
+  return pagesFor(Math.max(capacity, wanted)) + 1
 }
 
 /** What the caches of a model take. */
@@ -100,9 +104,16 @@ export class Engine {
     return this.#sequence.length
   }
 
-  /** Makes the plans for feeding as many tokens as each of the counts says, so that the work itself need not wait for compilers. */
-  async prepare(counts: readonly number[], needs: SamplerNeeds): Promise<void> {
+  /**
+   * Makes the plans for feeding as many tokens as each of the counts says, so that the work itself need not wait for compilers; `beside`:
+   * while so many other sequences go on.
+   */
+  async prepare(counts: readonly number[], needs: SamplerNeeds, beside = 0): Promise<void> {
     const { chunk } = this.options
+    if (beside > 0) {
+      for (const count of counts) await this.#runner.prepare(this.#model, sharedShape(Math.min(count, chunk), beside, needs))
+      return
+    }
     const plan = (rows: number, output: Output): Promise<void> =>
       this.#runner.prepare(this.#model, { rows, apart: rows === 1 ? 1 : 0, output, chosen: output.kind === 'choose' ? 1 : 0 })
     for (const count of counts) {

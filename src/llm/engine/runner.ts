@@ -67,7 +67,7 @@ interface Inputs {
 }
 
 /** The shape of a step: steps of one shape share a plan. */
-interface StepShape {
+export interface StepShape {
   readonly rows: number
   readonly apart: number
   readonly chosen: number
@@ -98,8 +98,8 @@ export class Runner {
   }
 
   /** Makes the plan for steps of this shape, so that the work itself need not wait for compilers. */
-  async prepare(model: LanguageModel, step: Omit<Step, 'rows' | 'chosen'> & { rows: number; chosen: number }): Promise<void> {
-    await this.#plan(model, step)
+  async prepare(model: LanguageModel, shape: StepShape): Promise<void> {
+    await this.#plan(model, shape)
   }
 
   /** Runs a step; gives what it brings back. */
@@ -246,7 +246,8 @@ export class Runner {
   }
 }
 
-function shapeOf({ rows, apart, chosen, output }: Step): StepShape {
+/** The shape of a step. */
+export function shapeOf({ rows, apart, chosen, output }: Step): StepShape {
   return { rows: rows.length, apart, chosen: chosen.length, output }
 }
 

@@ -9,7 +9,7 @@ import { type Composition, type Share, compose, flows } from './compose.ts'
 import type { PagePool } from './page-pool.ts'
 import type { PrefixStore } from './prefix-store.ts'
 import type { Job, Request, Settle, Waiting } from './request.ts'
-import { type Choice, type Runner, choicesOf } from './runner.ts'
+import { type Choice, type Runner, choicesOf, shapeOf } from './runner.ts'
 import { type PageCopy, Sequence } from './sequence.ts'
 
 interface SchedulerParts {
@@ -274,15 +274,15 @@ export class Scheduler {
     const fresh = shares.filter(({ job }) => !job.isPrepared).map(({ job }) => job)
     if (fresh.length === 0) return
     const { runner, chunk } = this.#parts
-    await runner.prepare(model, { ...step, rows: step.rows.length, chosen: step.chosen.length })
+    await runner.prepare(model, shapeOf(step))
     for (const job of fresh) {
       job.isPrepared = true
       if (shares.length === 1) {
         const rest = Math.max(0, job.todo.length - chunk)
         const later = [rest % chunk, job.request.maxTokens > 1 ? 1 : 0].filter((count) => count > 0)
         for (const count of later) {
-          const ahead = compose([{ ...job, todo: Array.from({ length: count }, () => 0) }], chunk).step
-          await runner.prepare(model, { ...ahead, rows: count, chosen: ahead.chosen.length })
+          const { step: ahead } = compose([{ ...job, todo: Array.from({ length: count }, () => 0) }], chunk)
+          await runner.prepare(model, shapeOf(ahead))
         }
       }
       job.request.prepared()
