@@ -127,7 +127,9 @@ describe('sampler', () => {
     fc.assert(
       fc.property(logitsOf(20, 80), fc.integer({ min: 2, max: 30 }), fc.nat(), fc.boolean(), (logits, topK, seed, typical) => {
         const options = { topK, seed, typicalP: typical ? 0.7 : 1 }
-        expect(needsOf(options)).toEqual(typical ? { topK } : { topK, rule: { temperature: 0.8, topP: 0.95, minP: 0.05, seed, start: 5 } })
+        expect(needsOf(options)).toEqual(
+          typical ? { topK } : { topK, rule: { temperature: 0.8, topP: 0.95, minP: 0.05, seed, start: 5, count: topK } },
+        )
         const [whole, part] = [createSampler(options), createSampler(options)]
         const { ids, logits: values } = selectTop(logits, topK)
         const shuffled = { ids: ids.toReversed(), logits: values.toReversed() }

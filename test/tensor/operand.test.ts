@@ -139,7 +139,6 @@ const REFUSED: Readonly<Record<string, Readonly<Record<string, () => unknown>>>>
   candidates: {
     'more than there are': () => leaf([1, 8]).candidates(9),
     none: () => leaf([1, 8]).candidates(0),
-    'several rows': () => x.candidates(4),
   },
 }
 

@@ -1,6 +1,6 @@
-// A token for each row, drawn from its sorted candidates, as topk gives them: of the first `count` the fewest that together have the probability topP, of these the ones at
-// least minP times as probable as the best, then one by its probability at a temperature. `rule` says how, as bits: DRAW_RULE. Which
-// random number it takes follows from the position of the token before: number 0 is drawn at `start`.
+// A token for each row, drawn from its sorted candidates, as topk gives them: of the first `count` the fewest that together have the
+// probability topP, of these the ones at least minP times as probable as the best, then one by its probability at a temperature. `rule`
+// says how, as bits: DRAW_RULE. Which random number it takes follows from the position of the token before: number 0 is drawn at `start`.
 
 import { type LaneScope, buffer, uniform } from '../../ir/author.ts'
 import type { Value } from '../../ir/value.ts'

@@ -215,7 +215,7 @@ export class Engine {
   }
 
   #rows(tokens: readonly number[]): Row[] {
-    return tokens.map((token, i) => ({ token, position: this.#sequence.length + i, slot: this.#slot }))
+    return Array.from(tokens, (token, i) => ({ token, position: this.#sequence.length + i, slot: this.#slot }))
   }
 
   /** Checks tokens, and makes room for them. */

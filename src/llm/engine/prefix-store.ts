@@ -1,5 +1,5 @@
-// Sequences that have ended and may be gone on with: what a new prompt has in common with one of them is not computed again. The one longest
-// unused goes first when others need its pages.
+// Sequences that have ended and may be gone on with: what a new prompt has in common with one of them is not computed again. The one that is
+// longest unused goes first when others need its pages.
 
 import { PAGE } from '../../kernel/attention/pages.ts'
 import type { Sequence } from './sequence.ts'
@@ -36,8 +36,8 @@ export class PrefixStore {
   }
 
   /**
-   * A sequence for these tokens with as many of the first of them as some kept or `running` one has; undefined if none has any. At least the
-   * last token is left to be computed.
+   * A sequence for these tokens with as many of the first of them as some kept or `running` one has; undefined if none has any. The last
+   * token at least is left to be computed.
    */
   find(tokens: readonly number[], identity: Identity, running: readonly Sequence[]): Sequence | undefined {
     const wanted = tokens.slice(0, -1)

@@ -1,6 +1,7 @@
-// Requests that come at the same time, computed together: in every step each sequence that goes on gives one row, and prompts give the rest,
-// in chunks, so that nobody waits for a long prompt. Requests have their turn in the order in which they came. Where the caches are full, what
-// has ended is forgotten first; then the request that came last waits, and goes on when there is room. Knows tokens and rows; no text.
+// Requests that come at the same time, computed together: in every step each sequence that goes on gives one row, and prompts give the
+// rest, in chunks, so that nobody waits for a long prompt. Requests have their turn in the order in which they came. Where the caches are
+// full, what has ended is forgotten first; then the request that came last waits, and goes on when there is room. Knows tokens and rows; no
+// text.
 
 import { IngotError } from '../../base/error.ts'
 import type { LanguageModel } from '../../model/model.ts'
@@ -51,7 +52,7 @@ export class Scheduler {
   run(request: Request): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#refusal !== undefined) return reject(this.#refusal.reason)
-      this.#waiting.push({ request, tokens: request.prompt, given: 0, done: { resolve, reject } })
+      this.#waiting.push({ request, tokens: Array.from(request.prompt), given: 0, done: { resolve, reject } })
       request.signal.addEventListener('abort', () => this.#leave(request))
       return this.#wake()
     })
