@@ -10,7 +10,9 @@
 
 const WINDOWS = { kernel: [2, 2], strides: [1, 1], dilations: [1, 1], padding: [[0, 0], [0, 0]], out: [5, 5] } // prettier-ignore
 const ROPE = { style: 'half', heads: 2, dims: 4, magnitude: 1 }
-const ATTENTION = { heads: 2, scale: 1, window: 0, softcap: 0 }
+/** Where rows lie in a cache. @param {(...shape: number[]) => any} ids */
+const places = (ids) => ({ positions: ids(1), slots: ids(1), table: ids(1).reshape(1, 1) })
+const ATTENTION = { heads: 2, scale: 1, window: 0, softcap: 0, apart: true }
 const image = [1, 2, 6, 6]
 const cell = (/** @type {any} */ y, /** @type {number} */ gates) => ({ weight: y.tile(gates, 1), recurrentWeight: y.tile(gates, 1) })
 
@@ -80,8 +82,8 @@ export const SAMPLES = {
   gruCell: { x: [3, 3], call: (x, y) => x.gruCell(x, cell(y, 3)) },
   lstmCell: { x: [3, 3], call: (x, y) => x.lstmCell(x, x, cell(y, 4)) },
   rope: { x: [2, 8], y: [2], call: (x, y, { ids }) => x.rope(ids(2), y, ROPE) },
-  cacheWrite: { x: [2, 5, 4], y: [1, 8], call: (x, y, { ids }) => x.cacheWrite(y, ids(1)) },
-  cachedAttention: { x: [1, 8], y: [2, 5, 4], call: (x, y, { ids }) => x.cachedAttention(y, y, ids(1), ATTENTION) },
+  cacheWrite: { x: [2, 64, 4], y: [1, 8], call: (x, y, { ids }) => x.cacheWrite(y, places(ids)) },
+  cachedAttention: { x: [1, 8], y: [2, 64, 4], call: (x, y, { ids }) => x.cachedAttention(y, y, places(ids), ATTENTION) },
   candidates: { x: [1, 8], call: (x) => x.candidates(4) },
-  draw: { x: [8], call: (x, _, { ids }) => x.draw(ids(6), ids(1)) },
+  draw: { x: [8], call: (x, _, { ids }) => x.draw(ids(7), ids(1)) },
 }

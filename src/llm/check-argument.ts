@@ -94,9 +94,10 @@ function checkSignal(op: string, options: unknown): void {
 /** What is not in here is a number, which the sampler checks. */
 function checkGenerateOptions(op: string, options: unknown): void {
   checkSignal(op, options)
-  const { stop, ignoreEos, logitBias } = options as Readonly<Record<string, unknown>>
+  const { stop, ignoreEos, deterministic, logitBias } = options as Readonly<Record<string, unknown>>
   checkOption(op, 'stop', stop, 'a text or a list of texts', (value) => isString(value) || (Array.isArray(value) && value.every(isString)))
   checkOption(op, 'ignoreEos', ignoreEos, 'true or false', isBoolean)
+  checkOption(op, 'deterministic', deterministic, 'true or false', isBoolean)
   checkOption(op, 'logitBias', logitBias, 'a Map or an object of numbers by token id', isObject)
 }
 

@@ -19,6 +19,11 @@ export interface GenerateOptions extends SampleOptions {
   readonly stop?: string | readonly string[]
   /** true: continue after tokens with which the model ends its text (default false) */
   readonly ignoreEos?: boolean
+  /**
+   * true: computed alone and from the first token on, so that no bit depends on what else the model does (default false: generations that
+   * overlap share steps, whose sums may be rounded otherwise in the last bits)
+   */
+  readonly deterministic?: boolean
   /** aborting it rejects the result with its reason; to keep what was written so far, call `cancel` instead */
   readonly signal?: AbortSignal
 }
@@ -137,6 +142,7 @@ export class Generation implements AsyncIterable<string>, PromiseLike<Generation
         prompt: this.#prompt,
         needs: deviceNeeds(sampler.needs(this.#prompt.length - 1), engine.model.vocabulary),
         maxTokens,
+        deterministic: this.#options.deterministic === true,
         signal: outer === undefined ? cancel : AbortSignal.any([outer, cancel]),
         begun: (cachedTokens) => {
           recorder = new StatsRecorder(engine.device, this.#prompt.length, cachedTokens)

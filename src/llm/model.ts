@@ -215,8 +215,8 @@ export class Model implements AsyncDisposable {
   /**
    * From the next request on, the model has these adapters and no others; an empty list: none. The weights stay as they are, so that this
    * takes no longer than reading the adapters; those used lately are not read again, unless their files changed. Generations that have
-   * begun keep theirs. Rejects with `bad-file` for an adapter of another model, with the first tensor that does not fit; nothing has changed
-   * then.
+   * begun keep theirs. Rejects with `bad-file` for an adapter of another model, with the first tensor that does not fit; nothing has
+   * changed then.
    */
   setAdapters(adapters: readonly AdapterChoice[]): Promise<void> {
     this.#check()

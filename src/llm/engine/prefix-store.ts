@@ -1,4 +1,4 @@
-// Sequences that have ended and may be gone on with: what a new prompt has in common with one of them is not computed again. The one that is
+// Sequences that have ended and may be gone on with: what a new prompt has in common with one of them is not computed again. The one
 // longest unused goes first when others need its pages.
 
 import { PAGE } from '../../kernel/attention/pages.ts'

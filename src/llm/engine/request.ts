@@ -13,6 +13,8 @@ export interface Request {
   readonly needs: SamplerNeeds
   /** the most tokens that it takes */
   readonly maxTokens: number
+  /** its steps are its own, from the first token on: whoever else is there changes no bit of its results */
+  readonly deterministic: boolean
   /** aborting it ends the request at the next step; what was given stays given */
   readonly signal: AbortSignal
   /** It has its turn: so many tokens of the prompt need not be computed. */

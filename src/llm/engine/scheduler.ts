@@ -130,21 +130,23 @@ export class Scheduler {
       const slots = new Set([...this.#jobs.keys()].map(({ slot }) => slot))
       const slot = Array.from({ length: parallel }, (_, i) => i + 1).find((each) => !slots.has(each)) ?? 1
       const running = [...this.#jobs.keys()].filter((job) => job.request.model === request.model).map(({ sequence }) => sequence)
-      const sequence = prefixes.find(tokens, request.model, running) ?? new Sequence(pool)
+      const known = request.deterministic ? undefined : prefixes.find(tokens, request.model, running)
+      const sequence = known ?? new Sequence(pool)
       this.#jobs.set({ request, sequence, slot, given, todo: tokens.slice(sequence.length), isPrepared: given > 0 }, done)
       if (given === 0) request.begun(sequence.length)
     }
   }
 
-  /** The jobs of one model that have room for what they do next; models take turns. */
+  /** Jobs that may share a step: those of one model, which take turns with others. */
   #nextJobs(): Job[] {
     for (const job of [...this.#jobs.keys()]) {
       // The context is full: it has all that it can have.
       if (job.sequence.length + job.todo.length > this.#parts.context) this.#end(job)
     }
-    const models = [...new Set([...this.#jobs.keys()].map(({ request }) => request.model))]
-    const model = models[this.#turn++ % Math.max(1, models.length)]
-    return [...this.#jobs.keys()].filter(({ request }) => request.model === model)
+    const keyOf = (job: Job): object => (job.request.deterministic ? job : job.request.model)
+    const keys = [...new Set([...this.#jobs.keys()].map(keyOf))]
+    const key = keys[this.#turn++ % Math.max(1, keys.length)]
+    return [...this.#jobs.keys()].filter((job) => keyOf(job) === key)
   }
 
   /** One step, or as many as go on by themselves. */

@@ -121,6 +121,16 @@ test('more requests than slots take turns', async () => {
   expect(got).toEqual(want)
 })
 
+test('a deterministic generation has steps of its own, from the first token on', async () => {
+  await withModel({}, async (model) => {
+    const strict = { ...GREEDY, deterministic: true }
+    const [prompt = []] = prompts.slice(4)
+    const first = await model.generate(prompt, strict)
+    const [again] = await Promise.all([model.generate(prompt, strict), ...prompts.map((other) => model.generate(other, GREEDY))])
+    expect([again.tokens, again.stats.cachedTokens]).toEqual([first.tokens, 0])
+  })
+})
+
 test('other work comes between the steps', async () => {
   await withModel({}, async (model) => {
     const [embedded, ...texts] = await Promise.all([
