@@ -24,14 +24,13 @@ export function outputFor(all: readonly SamplerNeeds[]): Output {
 }
 
 /** What one of them needed. Throws where the model has computed what is no number. */
-export function samplerInput(needs: SamplerNeeds, choice: Choice, vocabulary: number): SamplerInput {
+export function samplerInput(needs: SamplerNeeds, choice: Choice | undefined, vocabulary: number): SamplerInput {
   if (choosesOnDevice(needs)) return { kind: 'token', token: chosenToken(choice, vocabulary) }
   if (needs === 'logits') {
-    const { logits } = choice
-    if (logits === undefined) throw missing('logits')
-    return { kind: 'logits', logits }
+    if (choice?.logits === undefined) throw missing('logits')
+    return { kind: 'logits', logits: choice.logits }
   }
-  const { candidates } = choice
+  const candidates = choice?.candidates
   if (candidates === undefined) throw missing('candidates')
   return { kind: 'candidates', ids: candidates.ids.slice(0, needs.topK), logits: candidates.logits.slice(0, needs.topK) }
 }

@@ -8,7 +8,7 @@ import type { CacheType } from '../../kernel/attention/cache-type.ts'
 import { PAGE, pagesFor } from '../../kernel/attention/pages.ts'
 import type { LanguageModel } from '../../model/model.ts'
 import type { SamplerInput, SamplerNeeds } from '../sample.ts'
-import { type ChosenOnDevice, chosenToken, choosesOnDevice, outputFor, ruleOf, samplerInput } from './choice.ts'
+import { type ChosenOnDevice, chosenToken, outputFor, ruleOf, samplerInput } from './choice.ts'
 import { sharedShape } from './compose.ts'
 import { PagePool } from './page-pool.ts'
 import { PrefixStore } from './prefix-store.ts'
@@ -136,7 +136,6 @@ export class Engine {
     const step = this.#step(tokens.slice(lastChunk), outputFor([needs]), needs)
     const [choice] = choicesOf(await this.#runner.run(this.#model, step), step)
     this.#sequence.push(...tokens.slice(lastChunk))
-    if (choice === undefined) throw new IngotError('device-failed', 'nothing was chosen', { op: 'prefill' })
     return this.#orForget(() => samplerInput(needs, choice, this.#model.vocabulary))
   }
 
@@ -261,5 +260,3 @@ export function tooLong(got: number, capacity: number): IngotError {
     hint: 'load with a larger contextLength',
   })
 }
-
-export { choosesOnDevice }

@@ -41,22 +41,25 @@ export class PrefixStore {
    */
   find(tokens: readonly number[], identity: Identity, running: readonly Sequence[]): Sequence | undefined {
     const wanted = tokens.slice(0, -1)
-    const best = this.#kept
-      .map((kept, index) => ({ ...kept, index, shared: kept.identity === identity ? kept.sequence.sharedWith(wanted) : 0 }))
-      .reduce<{ sequence: Sequence; index: number; shared: number } | undefined>((a, b) => (b.shared > (a?.shared ?? 0) ? b : a), undefined)
-    // One that runs writes into its last page: only those before it can be shared.
-    const whole = (sequence: Sequence): number => PAGE * Math.floor(Math.min(sequence.sharedWith(wanted), sequence.length) / PAGE)
-    const beside = running.reduce<Sequence | undefined>((a, b) => (whole(b) > (a === undefined ? 0 : whole(a)) ? b : a), undefined)
-    if (beside !== undefined && whole(beside) > (best?.shared ?? 0)) return beside.fork(whole(beside))
-    if (best === undefined) return undefined
-    const [kept] = this.#kept.splice(best.index, 1)
-    // What it has beyond is worth less than a page, and going on in place costs no copy.
-    if (kept === undefined || best.sequence.length - best.shared < PAGE) {
-      best.sequence.rewind(best.shared)
-      return best.sequence
+    let best = { index: -1, shared: 0 }
+    for (const [index, kept] of this.#kept.entries()) {
+      const shared = kept.identity === identity ? kept.sequence.sharedWith(wanted) : 0
+      if (shared > best.shared) best = { index, shared }
     }
-    this.#kept.push(kept)
-    return best.sequence.fork(best.shared)
+    // One that runs writes into its last page: only those before it can be shared.
+    const whole = (sequence: Sequence): number => PAGE * Math.floor(sequence.sharedWith(wanted) / PAGE)
+    const beside = running.toSorted((a, b) => whole(b) - whole(a))[0]
+    if (beside !== undefined && whole(beside) > best.shared) return beside.fork(whole(beside))
+    const [kept] = best.index < 0 ? [] : this.#kept.splice(best.index, 1)
+    if (kept === undefined) return undefined
+    const { sequence } = kept
+    // What it has beyond is worth less than a page, and going on in place costs no copy.
+    if (sequence.length - best.shared < PAGE) {
+      sequence.rewind(best.shared)
+      return sequence
+    }
+    this.#kept.push(kept) // the latest now
+    return sequence.fork(best.shared)
   }
 
   /** Lets go of the one longest unused; false if there is none. */

@@ -5,7 +5,7 @@
 
 import { IngotError } from '../../base/error.ts'
 import type { LanguageModel } from '../../model/model.ts'
-import { chosenToken, samplerInput } from './choice.ts'
+import { samplerInput } from './choice.ts'
 import { type Composition, type Share, compose, flows } from './compose.ts'
 import type { PagePool } from './page-pool.ts'
 import type { PrefixStore } from './prefix-store.ts'
@@ -108,7 +108,7 @@ export class Scheduler {
     await Promise.resolve() // requests of the same moment begin together
     while (this.#hasWork()) {
       await this.#alone.shift()?.work()
-      for (const job of [...this.#jobs.keys()]) if (job.request.signal.aborted) this.#end(job)
+      for (const job of this.#jobs.keys()) if (job.request.signal.aborted) this.#end(job)
       this.#admit()
       const jobs = this.#nextJobs()
       const [first] = jobs
@@ -125,8 +125,10 @@ export class Scheduler {
   /** Gives slots to those who wait, as long as there are some. */
   #admit(): void {
     const { parallel, pool, prefixes } = this.#parts
-    while (this.#waiting.length > 0 && this.#jobs.size < parallel) {
-      const { request, tokens, given, done } = this.#waiting.shift()!
+    for (;;) {
+      const next = this.#jobs.size < parallel ? this.#waiting.shift() : undefined
+      if (next === undefined) return
+      const { request, tokens, given, done } = next
       const slots = new Set([...this.#jobs.keys()].map(({ slot }) => slot))
       const slot = Array.from({ length: parallel }, (_, i) => i + 1).find((each) => !slots.has(each)) ?? 1
       const running = [...this.#jobs.keys()].filter((job) => job.request.model === request.model).map(({ sequence }) => sequence)
@@ -139,7 +141,7 @@ export class Scheduler {
 
   /** Jobs that may share a step: those of one model, which take turns with others. */
   #nextJobs(): Job[] {
-    for (const job of [...this.#jobs.keys()]) {
+    for (const job of this.#jobs.keys()) {
       // The context is full: it has all that it can have.
       if (job.sequence.length + job.todo.length > this.#parts.context) this.#end(job)
     }
@@ -297,8 +299,7 @@ export class Scheduler {
     const { request } = job
     const found = choice === undefined ? undefined : choices[choice]
     try {
-      if (found === undefined) chosenToken(undefined, 0)
-      const taken = request.take(samplerInput(request.needs, found!, request.model.vocabulary))
+      const taken = request.take(samplerInput(request.needs, found, request.model.vocabulary))
       job.given++
       return taken
     } catch (error) {

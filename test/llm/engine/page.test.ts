@@ -1,7 +1,7 @@
 // Who has which pages: random starts, forks, ends and evictions against a memory that is kept beside them. No page is lost, none is written
 // to by two, and every sequence finds what it wrote.
 
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { PAGE } from '../../../src/kernel/attention/pages.ts'
 import { PagePool } from '../../../src/llm/engine/page-pool.ts'
