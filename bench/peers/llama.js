@@ -1,10 +1,10 @@
-// node-llama-cpp as the bench uses it: a model, a context and one sequence, with the settings under test. Prebuilt binaries only:
+// node-llama-cpp as the bench uses it: a model, a context and its sequences, with the settings under test. Prebuilt binaries only:
 // nothing is compiled or downloaded here.
 
 import { LlamaLogLevel, getLlama } from 'node-llama-cpp'
 
 /**
- * @typedef {{ threads?: number, batch?: number, flash?: boolean, gpu?: boolean }} Settings
+ * @typedef {{ threads?: number, batch?: number, flash?: boolean, gpu?: boolean, sequences?: number }} Settings
  * @typedef {Awaited<ReturnType<typeof openModel>>} Opened
  */
 
@@ -12,7 +12,7 @@ import { LlamaLogLevel, getLlama } from 'node-llama-cpp'
 let library
 
 /** @param {string} path @param {number} context @param {Settings} settings */
-export async function openModel(path, context, { threads, batch, flash, gpu = false }) {
+export async function openModel(path, context, { threads, batch, flash, gpu = false, sequences = 1 }) {
   // maxThreads 0: no limit but the context's own number of threads.
   library ??= getLlama({
     gpu: gpu ? 'auto' : false,
@@ -26,13 +26,14 @@ export async function openModel(path, context, { threads, batch, flash, gpu = fa
   const model = await llama.loadModel({ modelPath: path })
   const created = await model.createContext({
     contextSize: context,
-    sequences: 1,
+    sequences,
     failedCreationRemedy: false,
     ...(threads === undefined ? {} : { threads: { ideal: threads, min: threads } }),
     ...(batch === undefined ? {} : { batchSize: Math.min(batch, context) }),
     ...(flash === undefined ? {} : { flashAttention: flash }),
   })
-  return { llama, model, context: created, sequence: created.getSequence() }
+  const all = Array.from({ length: sequences }, () => created.getSequence())
+  return { llama, model, context: created, sequence: /** @type {(typeof all)[0]} */ (all[0]), sequences: all }
 }
 
 /** Feeds tokens, yields greedy ones without end. @param {Opened['sequence']} sequence @param {number[]} tokens */

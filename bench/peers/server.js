@@ -7,7 +7,7 @@ import { decode, openModel } from './llama.js'
 
 /**
  * @typedef {import('./llama.js').Settings} Settings
- * @typedef {{ id: number, kind: string, model: string, context: number, settings: Settings, tokens: number[], count: number }} Request
+ * @typedef {{ id: number, kind: string, model: string, context: number, settings: Settings, tokens: number[], prompts: number[][], count: number }} Request
  */
 
 const { version } = JSON.parse(readFileSync(new URL('./node_modules/node-llama-cpp/package.json', import.meta.url), 'utf8'))
@@ -50,6 +50,26 @@ const handlers = {
     const ms = performance.now() - begun
     await generated.return()
     return { ms, tokens: decoded }
+  },
+
+  /** `count` greedy tokens after each prompt, all at the same time, from empty sequences; with the time of each token. */
+  async parallel(/** @type {Request} */ { prompts, count }) {
+    const { sequences } = need()
+    for (const sequence of sequences) await sequence.clearHistory()
+    const begun = performance.now()
+    const times = await Promise.all(
+      prompts.map(async (prompt, i) => {
+        const own = []
+        const generated = decode(/** @type {any} */ (sequences[i]), prompt)
+        while (own.length < count) {
+          await generated.next()
+          own.push(performance.now() - begun)
+        }
+        await generated.return()
+        return own
+      }),
+    )
+    return { ms: performance.now() - begun, times }
   },
 
   async peak() {

@@ -47,6 +47,8 @@ export interface Settings {
   /** the peer's name for the same */
   readonly batch?: number
   readonly flash?: boolean
+  /** sequences that may be computed at once */
+  readonly sequences?: number
   readonly gpu?: boolean
 }
 
@@ -67,6 +69,8 @@ export interface Requests {
   readonly prefill: { readonly tokens: readonly number[] }
   /** `count` greedy tokens after `tokens`, which are in the cache when the time begins. */
   readonly decode: { readonly tokens: readonly number[]; readonly count: number }
+  /** `count` greedy tokens after each of the prompts, all of which begin at the same time, from an empty cache. */
+  readonly parallel: { readonly prompts: readonly (readonly number[])[]; readonly count: number }
   /** The most memory that the process ever held. */
   readonly peak: object
 }
@@ -75,6 +79,8 @@ export interface Replies {
   readonly open: { readonly ms: number; readonly info: ContenderInfo }
   readonly prefill: { readonly ms: number }
   readonly decode: { readonly ms: number; readonly tokens: readonly number[] }
+  /** `ms`: until all have all; `times`: when each token came, by sequences, from the same moment on */
+  readonly parallel: { readonly ms: number; readonly times: readonly (readonly number[])[] }
   readonly peak: { readonly bytes: number }
 }
 

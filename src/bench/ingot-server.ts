@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { IngotError } from '../base/error.ts'
 import { packageFile } from '../base/place.ts'
+import { PAGE } from '../kernel/attention/pages.ts'
 import { type Model, load } from '../llm/model.ts'
 import type { ContenderInfo, Handlers, RunningContender, Settings } from './contender.ts'
 
@@ -29,7 +30,9 @@ export function createIngotServer(): IngotServer {
     async open({ model: path, context, settings }) {
       await close()
       const begun = performance.now()
-      model = await load(path, { contextLength: context, log: () => {}, ...loadSettings(settings) })
+      const { sequences } = settings
+      const cache = sequences === undefined ? {} : { parallel: sequences, cacheTokens: sequences * (context + PAGE) }
+      model = await load(path, { contextLength: context, log: () => {}, ...loadSettings(settings), ...cache })
       const ms = performance.now() - begun
       return { ms, info: await describe(model) }
     },
@@ -49,6 +52,35 @@ export function createIngotServer(): IngotServer {
       const begun = performance.now()
       for await (const token of engine().decode(first.token, 'argmax', count)) decoded.push(token)
       return { ms: performance.now() - begun, tokens: decoded }
+    },
+
+    async parallel({ prompts, count }) {
+      const { scheduler, model: computed } = engine()
+      const begun = performance.now()
+      const times = await Promise.all(
+        prompts.map(async (prompt) => {
+          const own: number[] = []
+          await scheduler.run({
+            model: computed,
+            prompt,
+            needs: 'argmax',
+            maxTokens: count,
+            deterministic: false,
+            signal: new AbortController().signal,
+            begun: () => {},
+            prepared: () => {},
+            take: (input) => {
+              if (input.kind !== 'token') throw new IngotError('wrong-result', 'no token came back', { op: 'bench', got: input.kind })
+              own.push(performance.now() - begun)
+              return { token: input.token, more: own.length < count }
+            },
+          })
+          return own
+        }),
+      )
+      const ms = performance.now() - begun
+      await scheduler.forget()
+      return { ms, times }
     },
 
     async peak() {

@@ -16,6 +16,10 @@ export interface Sample {
   readonly tokensPerSecond: number
   /** what was decoded; empty for prefill */
   readonly tokens: readonly number[]
+  /** of sequences at once, from when all have their first token: tokens of all per second */
+  readonly together?: number
+  /** when the last of them had its first token, in ms */
+  readonly lastBegun?: number
 }
 
 const LEAST_SAMPLES = 3 // where time runs out
@@ -49,25 +53,41 @@ export async function sampleInTurns(
 }
 
 async function takeSample(contender: RunningContender, work: Workload, prompt: readonly number[], repeats: number): Promise<Sample> {
-  let [ms, tokens]: [number, readonly number[]] = [0, []]
+  let ms = 0
+  let last: Run | undefined
   for (let i = 0; i < repeats; i++) {
-    const { ms: taken, tokens: decoded } = await run(contender, work, prompt)
-    ms += taken
-    tokens = decoded
+    last = await run(contender, work, prompt)
+    ms += last.ms
   }
-  return { tokensPerSecond: (repeats * tokenCount(work) * 1000) / ms, tokens }
+  const { tokens = [], times } = last ?? {}
+  return { tokensPerSecond: (repeats * tokenCount(work) * 1000) / ms, tokens, ...(times === undefined ? {} : pace(times)) }
 }
 
-async function run(
-  contender: RunningContender,
-  work: Workload,
-  prompt: readonly number[],
-): Promise<{ ms: number; tokens: readonly number[] }> {
+interface Run {
+  readonly ms: number
+  readonly tokens?: readonly number[]
+  readonly times?: readonly (readonly number[])[]
+}
+
+/** How fast sequences go on together: from when the last one has its first token to the end. */
+function pace(times: readonly (readonly number[])[]): Pick<Sample, 'together' | 'lastBegun'> {
+  const lastBegun = Math.max(...times.map(([first = 0]) => first))
+  const end = Math.max(...times.map((each) => each.at(-1) ?? 0))
+  const after = times.flat().filter((at) => at > lastBegun).length
+  return { together: end > lastBegun ? (after * 1000) / (end - lastBegun) : 0, lastBegun }
+}
+
+async function run(contender: RunningContender, work: Workload, prompt: readonly number[]): Promise<Run> {
+  if (work.kind === 'parallel') {
+    const prompts = Array.from({ length: work.sequences }, (_, i) => prompt.slice(i * work.tokens, (i + 1) * work.tokens))
+    return contender.ask('parallel', { prompts, count: work.count })
+  }
   if (work.kind === 'decode') return contender.ask('decode', { tokens: prompt, count: work.count })
-  return { ...(await contender.ask('prefill', { tokens: prompt })), tokens: [] }
+  return contender.ask('prefill', { tokens: prompt })
 }
 
 function tokenCount(work: Workload): number {
+  if (work.kind === 'parallel') return work.sequences * work.count
   return work.kind === 'prefill' ? work.tokens : work.count
 }
 

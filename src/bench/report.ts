@@ -18,7 +18,7 @@ export interface Measure {
 
 export interface ContenderReport extends ContenderInfo {
   /** the best of those tried, by kind of work */
-  readonly settings: { readonly prefill?: Settings; readonly decode?: Settings }
+  readonly settings: { readonly prefill?: Settings; readonly decode?: Settings; readonly parallel?: Settings }
   /** CPU time while it waited */
   readonly idle: Idle
 }

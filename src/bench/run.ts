@@ -8,7 +8,7 @@ import { metaNumber, metaString } from '../weights/gguf/meta.ts'
 import { sampleLoad, timeFirstToken } from './cold-start.ts'
 import type { BenchedModel, Constraints, Contender, ContenderInfo, RunningContender, Settings } from './contender.ts'
 import { describeMachine, measureOtherLoad, watchOtherLoad } from './machine.ts'
-import { type PromptSource, findBestSettings, sampleInTurns } from './measure.ts'
+import { type PromptSource, type Sample, findBestSettings, sampleInTurns } from './measure.ts'
 import type { ContenderReport, Measure, Report } from './report.ts'
 import { type Effort, type Workload, nameOf, positionsOf, randomTokens, selectWorkloads } from './workload.ts'
 
@@ -23,7 +23,7 @@ export interface BenchOptions {
   readonly signal?: AbortSignal
 }
 
-const KINDS = ['prefill', 'decode'] as const
+const KINDS = ['prefill', 'decode', 'parallel'] as const
 const PROBE_PREFILL = 128 // tokens
 const PROBE_CONTEXT = 512
 const PROBE_COUNT = 16 // tokens to decode
@@ -119,7 +119,12 @@ class Bench {
   }
 
   async #open(contender: RunningContender, settings: Settings): Promise<ContenderInfo> {
-    const { info } = await contender.ask('open', { model: this.#model.path, context: this.#model.context, settings })
+    const sequences = Math.max(1, ...this.#options.effort.parallel)
+    const { info } = await contender.ask('open', {
+      model: this.#model.path,
+      context: this.#model.context,
+      settings: sequences > 1 ? { ...settings, sequences } : settings,
+    })
     this.#openWith.set(contender, JSON.stringify(settings))
     return info
   }
@@ -165,6 +170,12 @@ class Bench {
     this.#otherLoad = Math.max(this.#otherLoad, otherLoad())
     const speeds = samples.map((each) => each.map(({ tokensPerSecond }) => tokensPerSecond))
     this.#add(nameOf(work), 'tok/s', speeds)
+    if (work.kind === 'parallel') {
+      const each = (value: (sample: Sample) => number | undefined): number[][] =>
+        samples.map((list) => list.map((sample) => value(sample) ?? 0))
+      this.#add(`${nameOf(work)}, after all began`, 'tok/s', each((sample) => sample.together)) // prettier-ignore
+      this.#add(`${nameOf(work)}, last to begin`, 'ms', each((sample) => sample.lastBegun)) // prettier-ignore
+    }
     if (work.kind === 'decode' && this.#decoded.length === 0) this.#decoded.push(...samples.map((each) => each[0]?.tokens ?? []))
   }
 

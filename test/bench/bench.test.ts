@@ -29,6 +29,16 @@ test('measures a model, prints everything, and keeps a history', async () => {
   expect(shown.stdout).toMatch(/before: .*, first\nafter: /)
 })
 
+test('measures sequences at once', async () => {
+  const { code, stdout } = await quick('--ctx', '200', '--parallel', '1,3', '--json')
+  const { measures } = JSON.parse(stdout) as Report
+  expect([code, measures.map(({ name }) => name)]).toEqual([
+    0,
+    ['1', '3'].flatMap((count) => ['', ', after all began', ', last to begin'].map((what) => `${count} at once${what}`)),
+  ])
+  for (const { ours } of measures) expect(ours.every((value) => value > 0 && Number.isFinite(value))).toBe(true)
+})
+
 test.each([
   ['no model', ['bench'], 'no model given'],
   ['no such file', ['bench', 'nowhere.gguf'], 'no such file'],

@@ -68,6 +68,12 @@ function fakeContender(name: string, log: string[], msPerToken: (settings: Setti
       log.push(name)
       return { ms: count * msPerToken(settings), tokens: Array.from({ length: count }, (_, i) => i) }
     },
+    /** the sequences one token each in turns, the first after as long as a prompt takes */
+    parallel: async ({ prompts, count }) => {
+      const each = prompts.length * msPerToken(settings)
+      const times = prompts.map((_, i) => Array.from({ length: count }, (_, n) => (n + 1) * each + i))
+      return { ms: (count + 1) * each, times }
+    },
     peak: async () => ({ bytes: 1 }),
   }
   return { name, idle: { cpuMs: 0, ms: 0 }, cpuMs: 0, ask: (kind, request) => handlers[kind](request), close: async () => {} }
@@ -87,6 +93,19 @@ test('samples are taken in turns, after two unmeasured runs of each contender', 
   ])
 })
 
+test('sequences at once: all of it, and how fast they go on when all have begun', async () => {
+  const work: Workload = { kind: 'parallel', sequences: 4, tokens: 10, count: 5 }
+  const [[sample] = []] = await sampleInTurns(
+    [fakeContender('A', [], () => 10)],
+    work,
+    { samples: 1, sampleMs: 0, workloadMs: 1000 },
+    SOURCE,
+  )
+  expect(sample?.tokensPerSecond).toBeCloseTo((4 * 5 * 1000) / 240)
+  expect(sample?.lastBegun).toBe(43) // the fourth begins 3 ms after the first
+  expect(sample?.together).toBeCloseTo((4 * 4 * 1000) / (203 - 43))
+})
+
 test('short work is repeated within a sample', async () => {
   const log: string[] = []
   await sampleInTurns([fakeContender('A', log, () => 1)], WORK, { samples: 2, sampleMs: 25, workloadMs: 1000 }, SOURCE)
@@ -102,7 +121,7 @@ test('the fastest settings are found', async () => {
 
 test('workloads are those that fit', () => {
   const { fits, misses } = selectWorkloads(FULL, 256)
-  expect(fits.map((work) => (work.kind === 'prefill' ? work.tokens : work.context))).toEqual([16, 128, 0])
+  expect(fits.map((work) => (work.kind === 'decode' ? work.context : work.tokens))).toEqual([16, 128, 0])
   expect(misses).toHaveLength(3)
   expect(selectWorkloads(FULL, 2048).misses).toEqual([])
 })

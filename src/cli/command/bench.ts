@@ -9,7 +9,7 @@ import { readEntries, saveReport, showHistory } from '../../bench/history.ts'
 import { OP_PEERS } from '../../bench/op/contenders.ts'
 import { showReport, toJson } from '../../bench/report.ts'
 import { runBench } from '../../bench/run.ts'
-import { FULL, QUICK } from '../../bench/workload.ts'
+import { FULL, QUICK, parallelEffort } from '../../bench/workload.ts'
 import { benchOps } from '../bench/ops.ts'
 import { createProgress } from '../bench/progress.ts'
 import { benchTrain } from '../bench/train.ts'
@@ -27,6 +27,7 @@ interface BenchFlags {
   readonly ops?: true
   readonly train?: true
   readonly only?: string
+  readonly parallel?: readonly number[]
   readonly quick?: true
   readonly seed: number
   readonly json?: true
@@ -51,6 +52,7 @@ export function define(command: Command): void {
     .option('--ops', 'measure single operations of tensors instead of a model')
     .option('--train', 'measure steps of training (LoRA) instead of answers, by default of random weights of 162 M parameters')
     .option('--only <words>', 'with --ops: the lines whose names have one of these words in them, such as add,softmax')
+    .option('--parallel <list>', 'measure so many sequences at once, such as 1,2,4,8, instead of one', countList)
     .option('--quick', 'few sizes, few samples, usual settings')
     .option('-s, --seed <s>', 'seed of the random prompt', whole({ least: 0 }), 1)
     .option('--json', 'print everything as one JSON object, with the raw samples')
@@ -63,6 +65,10 @@ export function define(command: Command): void {
 
 function deviceList(text: string): string[] {
   return text.split(',').map(deviceName)
+}
+
+function countList(text: string): number[] {
+  return text.split(',').map((each) => whole({ least: 1, most: 64 })(each))
 }
 
 async function bench(path: string | undefined, flags: BenchFlags): Promise<void> {
@@ -84,10 +90,11 @@ async function bench(path: string | undefined, flags: BenchFlags): Promise<void>
   if (others.length > 0) throw new Failure('a model is measured on one device; --ops takes a list')
   if (flags.save !== undefined) await checkHistory(flags.save)
   const contenders = [ingot, ...(flags.against === undefined ? [] : [findPeer(flags.against)])]
+  const effort = flags.quick === true ? QUICK : FULL
   await interruptible(async ({ signal }) => {
     using progress = createProgress()
     const report = await runBench(model, contenders, {
-      effort: flags.quick === true ? QUICK : FULL,
+      effort: flags.parallel === undefined ? effort : parallelEffort(effort, flags.parallel),
       seed: flags.seed,
       constraints: defined({ threads: flags.threads, device }),
       ...defined({ context: flags.ctx }),

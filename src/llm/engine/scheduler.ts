@@ -82,6 +82,11 @@ export class Scheduler {
     for (const { reject } of this.#alone.splice(0)) reject(reason)
   }
 
+  /** Forgets what ended: the next prompts are computed whole. */
+  forget(): Promise<void> {
+    return this.exclusively(async () => this.#parts.prefixes.clear())
+  }
+
   /** Resolves when nothing is under way and nobody waits. */
   async idle(): Promise<void> {
     while (this.#running !== undefined) await this.#running
