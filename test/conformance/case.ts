@@ -102,7 +102,7 @@ export function classCases(): readonly Case[] {
       { in0: floats(INF, -INF, 3e38, 1), y: floats(0, 0, 0, 0) },
     ),
     of('gather', { format: 'f16', rows: 1, cols: 5, tableRows: 1 }, { table: floats(INF, -INF, 65504, 0, -1), ids: Uint32Array.of(0) }),
-    of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, capacity: 1 }, { x: floats(65504, -65504, 1e-7, 0) }),
+    of('cacheWrite', { type: 'f16', rows: 1, heads: 1, headDim: 4, context: 1, slots: 1, pages: 2 }, { x: floats(65504, -65504, 1e-7, 0) }),
     of('linear', { ...f32, n: 1 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(64, () => 1) }),
     of('linear', { ...f32, n: 9 }, { w: sparse(5 * 64, { 3: INF, 70: -INF }), x: repeat(9 * 64, () => 1) }),
   ]

@@ -78,8 +78,8 @@ describe('CPU kernels', () => {
     ['gather', { format: 'q4_k', rows: 1, cols: 256, tableRows: 3 }, { format: 'q4_k', rows: 9, cols: 4096, tableRows: 99999 }],
     [
       'cacheWrite',
-      { type: 'f16', rows: 1, heads: 8, headDim: 128, capacity: 4096 },
-      { type: 'f16', rows: 5, heads: 2, headDim: 64, capacity: 7 },
+      { type: 'f16', rows: 1, heads: 8, headDim: 128, context: 4096, slots: 1, pages: 65 },
+      { type: 'f16', rows: 5, heads: 2, headDim: 64, context: 7, slots: 2, pages: 3 },
     ],
     ['reduce', plainReduce('sum', [1], [5, 67]), plainReduce('mean', [0, 2], [90, 7, 30])],
     ['reduce', plainReduce('max', [0], [5, 67]), plainReduce('max', [1], [9, 30, 8])],

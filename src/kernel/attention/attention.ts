@@ -8,7 +8,7 @@
 import { type Arrays, family } from '../family.ts'
 import { attentionBlock } from './block.ts'
 import { attentionDecode } from './decode.ts'
-import { cacheShape, cachedValues, randomCache } from './cache-type.ts'
+import { cacheBytes, cacheShape, cachedValues, randomCache } from './cache-type.ts'
 import type { AttentionParams } from './params.ts'
 import { attentionLanes } from './queries-as-lanes.ts'
 import { attentionRow } from './row.ts'
@@ -103,7 +103,9 @@ export const attention = family<AttentionParams>({
   // A score and what it adds are a product and a sum for each element of a head; exp and the maximum are few beside them.
   cost: (params) => {
     const keys = lastRows(params).positions.reduce((sum, position) => sum + position + 1, 0)
-    return { operations: 4 * params.headDim * params.heads * keys, arithmetic: 'f32' }
+    const { type, rows, heads, kvHeads, headDim, slots, context } = params
+    const bytes = 4 * rows * (2 * heads * headDim + 1) + 2 * cacheBytes(type, slots * context * kvHeads * headDim)
+    return { operations: 4 * headDim * heads * keys, arithmetic: 'f32', bytes }
   },
   define,
 })

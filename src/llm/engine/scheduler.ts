@@ -196,7 +196,9 @@ export class Scheduler {
     try {
       for (let read = 0; ; read++) {
         // Those that are wanted after what is under way, and have room.
-        const wanted = ended.size === 0 && shares.some(({ job }) => job.given + (submitted - read) < job.request.maxTokens)
+        // Whoever has no token yet reads its first one alone: what its prompt took ends there.
+        const begun = ended.size === 0 && shares.every(({ job }) => job.given > 0)
+        const wanted = begun && shares.some(({ job }) => job.given + (submitted - read) < job.request.maxTokens)
         const goesOn = wanted && !this.#isCalled(shares) && shares.every(({ job }) => job.sequence.length < context && this.#extend(job))
         const next = goesOn ? submit() : undefined
         next?.catch(() => {}) // awaited below

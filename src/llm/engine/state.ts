@@ -4,7 +4,7 @@
 import type { BufferHandle, Command, Device } from '../../device/device.ts'
 import { CACHE_BLOCK, type CacheType, cacheBytes } from '../../kernel/attention/cache-type.ts'
 import { PAGE, pagesFor } from '../../kernel/attention/pages.ts'
-import type { LayerCache, StateShape } from '../../nn/cache.ts'
+import type { CacheShape, LayerCache, StateShape } from '../../nn/cache.ts'
 import { Storage } from '../../tensor/storage.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { PageCopy } from './sequence.ts'
@@ -22,6 +22,12 @@ export interface StateOptions {
 /** What the caches of a model take. */
 export function stateBytes({ caches }: StateShape, { pages, cacheType }: Pick<StateOptions, 'pages' | 'cacheType'>): number {
   return caches.reduce((sum, { heads, dim }) => sum + 2 * cacheBytes(cacheType, heads * pages * PAGE * dim), 0)
+}
+
+interface Part {
+  readonly buffer: BufferHandle
+  readonly offset: number
+  readonly bytes: number
 }
 
 export class DeviceState {
@@ -48,13 +54,15 @@ export class DeviceState {
       this.table = Tensor.over(this.#table, [slots + 1, perSlot], 'u32', 'pages')
       this.layers = shape.caches.map(({ heads, dim }, layer) => {
         const alloc = (label: string): Tensor => {
-          const buffer = device.alloc(cacheBytes(cacheType, heads * pages * PAGE * dim))
+          const buffer = device.alloc(this.#bytesOf(this.#caches.length))
           this.#caches.push(buffer)
           return Tensor.cache(new Storage('cache', buffer), [heads, pages * PAGE, dim], cacheType, `${label} ${layer}`)
         }
         return { keys: alloc('keys'), values: alloc('values') }
       })
       device.write(this.#table, 0, new Uint8Array(4 * (slots + 1) * perSlot))
+      // Before everything else that is submitted; a device that cannot do that will say so then.
+      void this.#fill(this.#caches.map((buffer, i) => ({ buffer, offset: 0, bytes: this.#bytesOf(i) }))).catch(() => {})
     } catch (error) {
       for (const buffer of this.#caches) device.free(buffer)
       throw error
@@ -84,8 +92,11 @@ export class DeviceState {
 
   /** Sets pages to zeros: what is no number must not lie where others may be written beside it (kernel/attention/tiles.ts). */
   async clear(pages: readonly number[]): Promise<void> {
-    const commands = pages.flatMap((page) => this.#partsOf(page).map((to): Command => ({ kind: 'fill', to, bytes: to.bytes, value: 0 })))
-    if (commands.length > 0) await this.#device.submit(commands)
+    await this.#fill(pages.flatMap((page) => this.#partsOf(page)))
+  }
+
+  async #fill(parts: readonly Part[]): Promise<void> {
+    if (parts.length > 0) await this.#device.submit(parts.map((to): Command => ({ kind: 'fill', to, bytes: to.bytes, value: 0 })))
   }
 
   /** Frees the caches. */
@@ -93,12 +104,21 @@ export class DeviceState {
     for (const buffer of [this.#table, ...this.#caches.splice(0)]) this.#device.free(buffer)
   }
 
+  #shapeOf(cache: number): CacheShape {
+    return this.#shape.caches[Math.floor(cache / 2)] ?? { heads: 0, dim: 0 }
+  }
+
+  #bytesOf(cache: number): number {
+    const { heads, dim } = this.#shapeOf(cache)
+    return cacheBytes(this.#options.cacheType, heads * this.#options.pages * PAGE * dim)
+  }
+
   /** Where a page lies: a stretch of every head of every cache, and of its scales where it has some. */
-  #partsOf(page: number): { buffer: BufferHandle; offset: number; bytes: number }[] {
+  #partsOf(page: number): Part[] {
     const { pages, cacheType } = this.#options
     const stretch = (elements: number): number => (cacheType === 'q8_0' ? elements : cacheBytes(cacheType, elements))
     return this.#caches.flatMap((buffer, i) => {
-      const { heads, dim } = this.#shape.caches[Math.floor(i / 2)] ?? { heads: 0, dim: 0 }
+      const { heads, dim } = this.#shapeOf(i)
       const [all, own] = [heads * pages * PAGE * dim, PAGE * dim]
       return Array.from({ length: heads }, (_, head) => (head * pages + page) * own).flatMap((at) => {
         const elements = { buffer, offset: stretch(at), bytes: stretch(own) }
