@@ -141,6 +141,16 @@ export const MAP_CASES: readonly MapParams[] = [
   counting([3, 4, 5], [0, -2, 1], 9),
   { ...flat(of('sub', x, of('mul', y, number(0.1))), [9, 1031], 2), inPlace: 0 },
   { ...flat(of('add', x, number(1, 'u32')), [1], 1, 'u32'), inPlace: 0 },
+  // the steps of several sequences: positions that move on, some of the rows, and elements of all rows by their columns
+  ...[1, 5].map((rows) => ({ ...flat(of('add', x, y), [rows], 2, 'u32'), inPlace: 0 })),
+  ...(['f32', 'u32'] as const).map((type): MapParams => ({ ...flat(x, [9], 1, type), inputs: [{ type, strides: [1], offset: 4 }] })),
+  {
+    ...flat(of('add', x, of('mul', y, number(1000, 'u32'))), [7], 2, 'u32'),
+    inputs: [
+      { type: 'u32', strides: [1] },
+      { type: 'u32', counts: true, strides: [1] },
+    ],
+  },
   { ...flat(x, [3, 67], 1), to: { strides: [100, 1], offset: 33, size: 300 } }, // into some columns
   { ...flat(x, [5000], 1), to: { strides: [2], offset: 3, size: 10002 } },
   { ...flat(x, [1], 1), to: { strides: [1], offset: 4, size: 5 } },
