@@ -13,6 +13,7 @@ import type { MapExpr, MapInput } from '../kernel/map/map.ts'
 import type { ReduceKind } from '../kernel/reduce/reduce.ts'
 import type { Scaled } from '../quant/packed/packed.ts'
 import { type GgmlType, tensorBytes } from '../quant/type.ts'
+import type { Kind } from './kind.ts'
 import type { Layout, Storage } from './storage.ts'
 
 export type { ElementType }
@@ -206,6 +207,8 @@ export interface NodeOf<O extends OpName> extends Typed {
   handle?: WeakRef<Handle>
   /** nodes made by methods are numbered in order */
   readonly serial?: number
+  /** what it was made as (kind.ts); ask `kindOf`, since nodes may have been changed */
+  kind?: Kind
 }
 export type TensorNode = { [O in OpName]: NodeOf<O> }[OpName]
 
@@ -215,10 +218,13 @@ export type TensorNode = { [O in OpName]: NodeOf<O> }[OpName]
  */
 export function becomeLeaf(node: TensorNode, storage: Storage): () => void {
   const { op, src, attrs } = node
-  const leaf: Pick<NodeOf<'leaf'>, 'op' | 'src' | 'attrs'> = { op: 'leaf', src: [], attrs: { storage, layout: 'plain' } }
-  Object.assign(node, leaf)
-  return () => void Object.assign(node, { op, src, attrs })
+  const open: { op: OpName; src: readonly TensorNode[]; attrs: object } = node
+  open.op = 'leaf'
+  open.src = NO_NODES
+  open.attrs = { storage, layout: 'plain' } satisfies LeafAttrs
+  return () => void Object.assign(open, { op, src, attrs })
 }
+const NO_NODES: readonly TensorNode[] = []
 
 /** A node with the value of another: it has its name and its handle. */
 export function inPlaceOf({ label, handle }: TensorNode, node: TensorNode): TensorNode {

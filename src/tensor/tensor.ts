@@ -3,7 +3,7 @@
 // is decided when a plan is made for a device.
 
 import { checkArgument, describeKind, isString } from '../base/argument.ts'
-import { type ElementArrays, type ElementType, decodeElements, isElementType } from '../base/element.ts'
+import { type ElementArrays, type ElementType, decodeElements, isElementType, takeElements } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
 import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
@@ -50,7 +50,7 @@ export class Tensor extends Methods implements Handle, Disposable {
   constructor(node: TensorNode, device?: DeviceChoice) {
     super()
     if (device !== undefined) checkDevice('tensor', device)
-    if (typeof device === 'object') checkDoubles(node, device)
+    if (typeof device === 'object' && node.dtype === 'f64') checkDoubles(node, device)
     this.#node = node
     this.#device = device
     enlist(this)
@@ -192,7 +192,9 @@ export class Tensor extends Methods implements Handle, Disposable {
     const name = op === 'map' && 'expr' in attrs ? nameOfMap(attrs.expr) : op
     checkTensors(name, operands)
     const place = commonDevice(name, operands) ?? device
-    return Tensor.of(makeNode(op, operands.map((operand) => operand.node) as OperandsOf<O>, attrs), place)
+    const nodes: TensorNode[] = []
+    for (const operand of operands) nodes.push(operand.node)
+    return Tensor.of(makeNode(op, nodes as readonly TensorNode[] as OperandsOf<O>, attrs), place)
   }
 
   /** what gives it, for those who build plans */
@@ -222,7 +224,9 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** The values, row by row. */
   async data(): Promise<ElementArrays[ElementType]> {
     const dtype = this.#elementType('data')
-    return decodeElements(dtype, this.#host() ?? (await readNode(this.node, this.device)), this.size)
+    const host = this.#host()
+    if (host !== undefined) return decodeElements(dtype, host, this.size)
+    return takeElements(dtype, await readNode(this.node, this.device), this.size)
   }
   /** The same values as the bytes that memory has of them: little endian, two of a half. They belong to the caller. */
   async bytes(): Promise<Uint8Array> {
@@ -309,9 +313,10 @@ export class Tensor extends Methods implements Handle, Disposable {
 /** Refuses a list of anything but tensors; `op` is who asks. */
 export function checkTensors(op: string, tensors: readonly unknown[]): void {
   checkList(op, 'what holds tensors', tensors)
-  tensors.forEach((tensor, i) => {
+  for (let i = 0; i < tensors.length; i++) {
+    const tensor = tensors[i]
     if (!(tensor instanceof Tensor)) fail(op, `operand ${i} is no tensor`, describeKind(tensor), 'a tensor')
-  })
+  }
 }
 
 /**
@@ -326,11 +331,18 @@ function ownValue(node: TensorNode): TensorNode {
 
 /** The device that the operands lie on, if any of them does. */
 export function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
-  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [knownDevice(device)])))
-  const [first, second] = devices
-  if (second === undefined) return first
-  const name = (device: DeviceChoice | undefined): string => (typeof device === 'object' ? device.name : String(device))
-  return fail(op, 'operands lie on different devices', `${name(first)} and ${name(second)}`, 'one device')
+  let common: DeviceChoice | undefined
+  for (const { device } of operands) {
+    const known = device === undefined ? undefined : knownDevice(device)
+    if (known === undefined || known === common) continue
+    if (common !== undefined) return fail(op, 'operands lie on different devices', `${nameOf(common)} and ${nameOf(known)}`, 'one device')
+    common = known
+  }
+  return common
+}
+
+function nameOf(device: DeviceChoice): string {
+  return typeof device === 'object' ? device.name : device
 }
 
 function constantOf(value: number, dtype: ElementType): AttrsOf<'map'>['expr'] {

@@ -33,6 +33,8 @@ export class BriefWork {
   readonly #byCommands = new WeakMap<Commands, Times>()
   /** by the first program, then by how many commands there are and how much memory they see, roughly */
   readonly #byProgram = new WeakMap<Program, Map<number, Times>>()
+  /** of the commands that were asked about last */
+  #last: { readonly commands: Commands; readonly times: Times } | undefined
   /** when the first job ran since the program had a turn for other things */
   #burst: number | undefined
 
@@ -65,9 +67,12 @@ export class BriefWork {
   }
 
   #timesOf(commands: Commands): Times {
-    const known = this.#byCommands.get(commands) ?? this.#timesLike(commands)
-    this.#byCommands.set(commands, known)
-    return known
+    if (this.#last?.commands === commands) return this.#last.times
+    const known = this.#byCommands.get(commands)
+    const times = known ?? this.#timesLike(commands)
+    if (known === undefined) this.#byCommands.set(commands, times)
+    this.#last = { commands, times }
+    return times
   }
 
   #timesLike(commands: Commands): Times {
