@@ -9,6 +9,7 @@ import { slotsFor } from './arena.ts'
 import { resolveDevice } from './default-device.ts'
 import { realizeNode } from './evaluate.ts'
 import { operandsFirst } from './graph.ts'
+import { Holder } from './holder.ts'
 import { countMade, makeNode } from './make-node.ts'
 import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
 import { fail } from './operand.ts'
@@ -72,8 +73,8 @@ interface Entry {
   /** what the function gave, but for its tensors, and where each of those is after a run; small ones are brought back */
   readonly result: unknown
   readonly outputs: readonly { readonly node: TensorNode; readonly place?: Place }[]
-  /** memory of tensors that the function read beside its arguments, with who holds it */
-  readonly captured: readonly { readonly leaf: Leaf; readonly tensor: WeakRef<Tensor> | undefined }[]
+  /** memory of tensors that the function read beside its arguments */
+  readonly captured: readonly Leaf[]
 }
 
 /** A function that does what `f` does. `f` must not depend on anything but its arguments and tensors, and must not wait for values. */
@@ -94,13 +95,13 @@ export function compile<A extends readonly unknown[], R>(f: (...args: A) => R, {
     return (await run(entry, tensors)) as R
   }
   /** One after the other: calls share the memory of the plan. */
-  const after = <T>(next: () => Promise<T>): Promise<T> => {
-    const mine = last === undefined ? next() : last.then(next, next)
+  const after = <T>(begin: () => Promise<T>): Promise<T> => {
+    const mine = last === undefined ? begin() : last.then(begin, begin)
     last = mine
-    const done = (): void => {
+    const forget = (): void => {
       if (last === mine) last = undefined
     }
-    mine.then(done, done)
+    mine.then(forget, forget)
     return mine
   }
   const compiled = (...args: A): Promise<R> =>
@@ -196,7 +197,6 @@ async function makeEntry(traced: Traced, slots: Slots | undefined): Promise<Entr
     ...(slots === undefined ? {} : { slots }),
   })
   const changed = new Set(targets.flatMap((node) => (node.op === 'leaf' ? [node.attrs.storage.at('plain').buffer] : [])))
-  const holders = captured.map((leaf) => ({ leaf, tensor: leaf.handle as WeakRef<Tensor> | undefined })) // only tensors hold nodes
   const placeOf = (leaf: Leaf): Place => ({ leaf, bytes: sizeOf(leaf), blank: open.get(leaf.attrs.storage) })
   return {
     device,
@@ -206,7 +206,7 @@ async function makeEntry(traced: Traced, slots: Slots | undefined): Promise<Entr
     keys,
     result,
     outputs: outputs.map(({ node, leaf }) => (leaf ? { node, place: placeOf(leaf) } : { node })),
-    captured: holders,
+    captured,
   }
 }
 
@@ -255,7 +255,7 @@ function run(entry: Entry, args: readonly Tensor[]): Promise<unknown> {
     const waits = realizeAll(entry, args)
     return waits === undefined ? submit(entry, args) : waits.then(() => submit(entry, args))
   } catch (error) {
-    return Promise.reject(error as Error) // whoever refuses an argument throws errors
+    return Promise.reject(error)
   }
 }
 
@@ -266,8 +266,8 @@ function realizeAll({ device, inputs, captured }: Entry, args: readonly Tensor[]
     const arg = checked(device, args[i])
     if (arg.node.op !== 'leaf') (waits ??= []).push(arg.realize())
   }
-  for (const { leaf, tensor } of captured) {
-    const moved = movedFrom(leaf, tensor)
+  for (const leaf of captured) {
+    const moved = movedFrom(leaf)
     if (moved !== undefined && checked(device, moved).node.op !== 'leaf') (waits ??= []).push(moved.realize())
   }
   return waits && Promise.all(waits)
@@ -292,8 +292,8 @@ function submit(entry: Entry, args: readonly Tensor[]): Promise<unknown> {
       if (place.blank === undefined) bring(device, arg, place.leaf, moves)
       else ranges[place.blank] = lend(entry, arg, place.bytes, moves, spare)
     }
-    for (const { leaf, tensor } of captured) {
-      const moved = movedFrom(leaf, tensor)
+    for (const leaf of captured) {
+      const moved = movedFrom(leaf)
       if (moved === undefined) continue
       // A tensor that was assigned to since the last call is brought back to where the plan reads it.
       bring(device, moved, leaf, moves)
@@ -378,9 +378,9 @@ function leafOf({ node }: Tensor): Leaf {
 }
 
 /** The tensor of memory that a plan reads, if it was assigned to since: it is another node then. */
-function movedFrom(leaf: Leaf, tensor: WeakRef<Tensor> | undefined): Tensor | undefined {
-  const holder = tensor?.deref()
-  return holder === undefined || !holder.isWanted || holder.node === leaf ? undefined : holder
+function movedFrom(leaf: Leaf): Tensor | undefined {
+  const tensor = leaf.handle instanceof Holder ? leaf.handle.moved : undefined
+  return tensor instanceof Tensor && tensor.isWanted && tensor.node !== leaf ? tensor : undefined
 }
 
 function padded(bytes: Uint8Array, size: number): Uint8Array {

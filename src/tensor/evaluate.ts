@@ -6,7 +6,7 @@ import type { Device } from '../device/device.ts'
 import { type DeviceChoice, openDevice, resolveDevice } from './default-device.ts'
 import { operandsFirst } from './graph.ts'
 import { recipeFor } from './lowering.ts'
-import { type Handle, type TensorNode, bytesOf } from './node.ts'
+import { type TensorNode, becomeLeaf, bytesOf } from './node.ts'
 import { checkDoubles } from './operand.ts'
 import { relieve } from './pressure.ts'
 import { type Lowered, fillIn, leafAt } from './recipe.ts'
@@ -71,9 +71,10 @@ function takeTurn(device: Device, group: readonly Wish[]): void {
   const turn = before === undefined ? begin(device, group) : before.then(() => begin(device, group))
   if (turn === undefined) return
   turns.set(device, turn)
-  void turn.then(() => {
+  const forget = (): void => {
     if (turns.get(device) === turn) turns.delete(device)
-  })
+  }
+  void turn.then(forget)
 }
 
 /** Resolves when everything is submitted, well or badly; undefined if it is already. */
@@ -145,8 +146,8 @@ export function uploadLeaves(device: Device, roots: readonly TensorNode[]): Stor
 }
 
 /** Whether the value of a node may be asked for again. */
-function isHeld(node: TensorNode): boolean {
-  return handleOf(node) !== undefined
+function isHeld({ handle }: TensorNode): boolean {
+  return handle?.isWanted === true
 }
 
 interface Settled {
@@ -161,9 +162,8 @@ function settle(device: Device, { recipe: { values, slotBytes }, nodes, buffers 
   const undo: (() => void)[] = []
   for (const { node, from } of values) {
     const held = nodes[node]
-    const handle = held && handleOf(held)
     const storage = 'slot' in from ? slotStorage(from.slot) : leafAt(nodes, from.leaf).attrs.storage
-    if (handle !== undefined && storage !== undefined) undo.push(handle.settle(storage))
+    if (held !== undefined && isHeld(held) && storage !== undefined) undo.push(becomeLeaf(held, storage))
   }
   function slotStorage(slot: number): Storage | undefined {
     const buffer = buffers[slot]
@@ -176,9 +176,4 @@ function settle(device: Device, { recipe: { values, slotBytes }, nodes, buffers 
       for (const each of undo) each()
     },
   }
-}
-
-function handleOf(node: TensorNode): Handle | undefined {
-  const handle = node.handle?.deref()
-  return handle?.isWanted === true ? handle : undefined
 }

@@ -182,12 +182,10 @@ export type OpName = keyof Operations
 export type OperandsOf<O extends OpName> = Readonly<Operations[O]['operands']>
 export type AttrsOf<O extends OpName> = Operations[O]['attrs']
 
-/** Somebody who holds a node, and may ask for its value. */
+/** What a node knows of somebody who holds it, and may ask for its value. */
 export interface Handle {
-  /** false once it was disposed of */
+  /** false once it was disposed of, or cannot be reached any more */
   readonly isWanted: boolean
-  /** The value is computed into this memory; what it gives takes that back, should it fail. */
-  settle(storage: Storage): () => void
 }
 
 /** What a node gives. */
@@ -204,7 +202,7 @@ export interface NodeOf<O extends OpName> extends Typed {
   /** for people: shown by `ingot compare` and in errors; decides nothing */
   label?: string
   /** who may ask for this value again (tensor.ts); a node that takes the place of another with the same value has its handle */
-  handle?: WeakRef<Handle>
+  handle?: Handle
   /** nodes made by methods are numbered in order */
   readonly serial?: number
   /** what it was made as (kind.ts); ask `kindOf`, since nodes may have been changed */

@@ -84,7 +84,7 @@ class RecordedPlan implements Plan {
     try {
       return this.#device.submit(this.#current(), ranges)
     } catch (error) {
-      return Promise.reject(error as Error) // which is what devices and plans throw
+      return Promise.reject(error)
     }
   }
 

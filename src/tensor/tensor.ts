@@ -10,20 +10,11 @@ import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
 import { type DeviceChoice, checkDevice, knownDevice } from './default-device.ts'
 import { readNode, realizeNode } from './evaluate.ts'
 import { type FromOptions, type NestedNumbers, type NumberSource, hostValues, nest } from './host.ts'
+import { Holder } from './holder.ts'
 import { makeNode } from './make-node.ts'
 import type { SourcesOf } from './method/base.ts'
 import { Methods } from './method/methods.ts'
-import {
-  type AttrsOf,
-  type Handle,
-  type NodeOf,
-  type OpName,
-  type OperandsOf,
-  type TensorNode,
-  type TensorType,
-  becomeLeaf,
-  bytesOf,
-} from './node.ts'
+import { type AttrsOf, type NodeOf, type OpName, type OperandsOf, type TensorNode, type TensorType, bytesOf } from './node.ts'
 import { nameOfMap } from './op/map.ts'
 import { checkDoubles, checkElementType, checkFinite, checkList, checkShape, checkWhole, fail, optionsOf, show } from './operand.ts'
 import { valueOf } from './order.ts'
@@ -41,10 +32,12 @@ export interface MakeOptions {
 }
 
 /** An array of numbers that is computed when somebody asks for it, on any device. `Tensor.from` and its kin make one. */
-export class Tensor extends Methods implements Handle, Disposable {
+export class Tensor extends Methods implements Disposable {
   #node: TensorNode
   #device: DeviceChoice | undefined
   #isWanted = true
+  /** how its node knows of it; nodes do not keep tensors alive */
+  #holder: Holder<Tensor> | undefined
 
   /** Use `Tensor.from` and its kin. */
   constructor(node: TensorNode, device?: DeviceChoice) {
@@ -63,9 +56,7 @@ export class Tensor extends Methods implements Handle, Disposable {
   static from(values: NumberSource, options: FromOptions & MakeOptions = {}): Tensor {
     const { bytes, shape, dtype } = hostValues(values, optionsOf('from', options))
     const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage: Storage.onHost(bytes), layout: 'plain' } }
-    const tensor = new Tensor(node, options.device)
-    node.handle = new WeakRef(tensor)
-    return tensor
+    return new Tensor(node, options.device).#hold(node)
   }
 
   /** The same number everywhere. */
@@ -168,23 +159,17 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** A tensor over memory that holds its values. */
   static onto(storage: Storage, shape: readonly number[], dtype: TensorType, device?: DeviceChoice): Tensor {
     const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage, layout: 'plain' } }
-    const tensor = new Tensor(node, device)
-    node.handle = new WeakRef(tensor)
-    return tensor
+    return new Tensor(node, device).#hold(node)
   }
   /** A tensor that is given by this node, and that its value is kept for. */
   static holding(node: TensorNode, device?: DeviceChoice): Tensor {
-    const known = node.handle?.deref()
-    if (known instanceof Tensor && known.isWanted) return known
     const tensor = new Tensor(node, device)
-    node.handle = new WeakRef(tensor)
-    return tensor
+    return node.handle?.isWanted === true ? tensor : tensor.#hold(node)
   }
   /** A tensor that is given by this node. */
   static of(node: TensorNode, device?: DeviceChoice): Tensor {
     const tensor = new Tensor(node, device)
-    if (node.op !== 'leaf') node.handle ??= new WeakRef(tensor)
-    return tensor
+    return node.op === 'leaf' || node.handle !== undefined ? tensor : tensor.#hold(node)
   }
 
   static #make<O extends OpName>(op: O, src: SourcesOf<O, Tensor>, attrs: AttrsOf<O>, device?: DeviceChoice): Tensor {
@@ -276,23 +261,26 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
   /** Makes another node what gives this tensor. */
   rebind(node: TensorNode): void {
+    this.#holder?.leave(this)
     this.#node = node
-    if (node.op !== 'leaf') node.handle = new WeakRef(this)
+    if (node.op !== 'leaf') this.#hold(node)
+  }
+  /** Tells a node that this tensor wants its value. */
+  #hold(node: TensorNode): this {
+    node.handle = this.#holder = new Holder(this)
+    return this
   }
 
   /** false once it was disposed of */
   get isWanted(): boolean {
     return this.#isWanted
   }
-  settle(storage: Storage): () => void {
-    this.#device ??= storage.device
-    return becomeLeaf(this.#node, storage)
-  }
 
   /** Gives its memory back now. What has been computed from it stays; what has not cannot be any more. */
   [Symbol.dispose](): void {
     if (this.#isWanted && this.#node.op === 'leaf') this.#node.attrs.storage.dispose()
     this.#isWanted = false
+    this.#holder?.letGo()
   }
 
   #elementType(op: string): ElementType {

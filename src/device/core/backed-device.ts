@@ -137,7 +137,7 @@ export class BackedDevice<M, P extends Program, X> implements Device {
       const got = this.backend.run(checked, prepared, filled)
       return Array.isArray(got) ? Promise.resolve(this.#count(got)) : got.then((bytes) => this.#count(bytes))
     } catch (error) {
-      return Promise.reject(error as Error) // whoever refuses throws errors
+      return Promise.reject(error)
     }
   }
 

@@ -20,13 +20,25 @@ const MOST_BURST = 8
 
 type Commands = readonly CheckedCommand<number>[]
 
-/** The shortest times of a kind of work, in milliseconds; Infinity: not known. */
+/** What a kind of work takes in milliseconds, most of the time; Infinity: not known. */
 interface Times {
   threads: number
   here: number
-  /** how often it was done here */
+  /** how often it was done on the threads, and here */
+  runs: number
   tries: number
 }
+
+/**
+ * What is to be expected after another time was seen. Until there are a few, the shortest: any may be the one in which code is compiled.
+ * Then few long ones change little, and a short one does not stand for all that come: how soon threads wake up varies.
+ */
+function expected(before: number, seen: number, count: number): number {
+  if (count < TRIES || before === Infinity) return Math.min(before, seen)
+  return seen < before ? Math.max(seen, before * (1 - FALL)) : Math.min(seen, before * (1 + RISE))
+}
+const FALL = 1 / 4
+const RISE = 1 / 16
 
 export class BriefWork {
   /** of commands that may come again */
@@ -56,14 +68,13 @@ export class BriefWork {
     }
     work()
     const times = this.#timesOf(commands)
-    times.tries++
-    times.here = Math.min(times.here, performance.now() - begun)
+    times.here = expected(times.here, performance.now() - begun, times.tries++)
   }
 
   /** Commands took so many milliseconds on the threads. */
   seen(commands: Commands, took: number): void {
     const times = this.#timesOf(commands)
-    times.threads = Math.min(times.threads, took)
+    times.threads = expected(times.threads, took, times.runs++)
   }
 
   #timesOf(commands: Commands): Times {
@@ -79,14 +90,14 @@ export class BriefWork {
     const bytes = bytesOf(commands)
     const program = commands.find((command) => command.kind === 'dispatch')?.program
     // Moving bytes alone, or seeing much of them, is not worth a try.
-    if (program === undefined) return { threads: bytes > MOST_BYTES ? Infinity : 0, here: 0, tries: TRIES }
-    if (bytes > MOST_BYTES) return { threads: Infinity, here: Infinity, tries: TRIES }
+    if (program === undefined) return { threads: bytes > MOST_BYTES ? Infinity : 0, here: 0, runs: 0, tries: TRIES }
+    if (bytes > MOST_BYTES) return { threads: Infinity, here: Infinity, runs: 0, tries: TRIES }
     const sizes = this.#byProgram.get(program) ?? new Map<number, Times>()
     this.#byProgram.set(program, sizes)
     const size = 64 * commands.length + Math.round(2 * Math.log2(bytes + 1)) // at most 2 * 24 for the memory
     // What has nothing for a second thread to do is tried at once.
     const isAlone = bytes <= FEW_BYTES && commands.every(isWhole)
-    const times = sizes.get(size) ?? { threads: isAlone ? SOON : Infinity, here: Infinity, tries: 0 }
+    const times = sizes.get(size) ?? { threads: isAlone ? SOON : Infinity, here: Infinity, runs: 0, tries: 0 }
     sizes.set(size, times)
     return times
   }

@@ -129,5 +129,9 @@ function guarded(run: () => void): void {
 }
 
 function failed(cause: unknown): IngotError {
-  return new IngotError('device-failed', `a kernel failed: ${messageOf(cause)}`, { op: 'submit', cause, hint: 'the device is still usable' })
+  return new IngotError('device-failed', `a kernel failed: ${messageOf(cause)}`, {
+    op: 'submit',
+    cause,
+    hint: 'the device is still usable',
+  })
 }
