@@ -155,8 +155,8 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
   #runHere(job: J, commands: readonly CheckedCommand<number, P>[]): Uint8Array[] | undefined {
     if (this.runtime.pending > 0 || !this.#brief.takes(commands)) return undefined
     let done = false
-    this.#brief.run(commands, () => {
-      done = this.runtime.runHere(job)
+    this.#brief.run(commands, (helped) => {
+      done = this.runtime.runHere(job, helped)
     })
     return done ? this.#results(job) : undefined
   }

@@ -12,7 +12,14 @@ type Run = (args: number, scratch: number, begin: number, end: number) => void
 
 const SLICE = 4 // milliseconds
 /** Fields of a task, counted in words. */
-const WORD = { kind: TASK.kind >> 2, total: TASK.total >> 2, what: TASK.what >> 2, where: TASK.where >> 2 } as const
+const WORD = {
+  kind: TASK.kind >> 2,
+  next: TASK.next >> 2,
+  total: TASK.total >> 2,
+  chunk: TASK.chunk >> 2,
+  what: TASK.what >> 2,
+  where: TASK.where >> 2,
+} as const
 
 export class Inline implements Executor {
   readonly #heap: Heap
@@ -72,6 +79,30 @@ export class Inline implements Executor {
         } catch (cause) {
           throw failed(cause)
         }
+      }
+    }
+  }
+
+  /** Whether others can take parts of a job: it is one dispatch, of several chunks. */
+  isShareable({ tasks, count }: PostedJob): boolean {
+    const { words } = this.#heap
+    const at = tasks >>> 2
+    return count === 1 && words[at + WORD.kind] === KIND.dispatch && (words[at + WORD.total] ?? 0) > (words[at + WORD.chunk] ?? 0)
+  }
+
+  /** Takes chunks of a job that others take chunks of, too, until none are left. `scratch` is this thread's own. */
+  runShare({ tasks }: PostedJob, scratch: number): void {
+    const { words } = this.#heap
+    const at = tasks >>> 2
+    const [total, chunk, where] = [words[at + WORD.total] ?? 0, words[at + WORD.chunk] ?? 1, (words[at + WORD.where] ?? 0) >>> 0]
+    const run = this.#runs[words[at + WORD.what] ?? 0] ?? this.#load(tasks)
+    for (;;) {
+      const begin = chunk * Atomics.add(words, at + WORD.next, 1)
+      if (begin >= total) return
+      try {
+        run(where, scratch, begin, Math.min(begin + chunk, total))
+      } catch (cause) {
+        throw failed(cause)
       }
     }
   }
