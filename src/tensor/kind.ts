@@ -4,21 +4,7 @@
 // Invariant: kinds with the same number are the same; no number is given twice. What is told to a kind is a copy of its own, so that nobody
 // changes it.
 
-import { type AttrsOf, type OpName, type OperandsOf, type TensorNode, type TensorType, type Typed } from './node.ts'
-
-/** What nodes have in common. */
-export interface Kind extends Typed {
-  readonly number: number
-  readonly op: OpName
-  /** of all but leaves, which are told their memory */
-  readonly attrs?: object
-  /** of leaves */
-  readonly layout?: string
-  /** the same for all that operations may take for each other: equal in shape, type, and whether they are memory */
-  readonly type: number
-  /** of what has been computed: the leaf that it becomes */
-  leaf?: Kind
-}
+import type { AttrsOf, Kind, OpName, OperandsOf, TensorNode, TensorType, Typed } from './node.ts'
 
 /** What an operation was told, and the kinds that came of it, by the types of its operands. */
 interface Told {

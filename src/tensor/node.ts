@@ -13,7 +13,6 @@ import type { MapExpr, MapInput } from '../kernel/map/map.ts'
 import type { ReduceKind } from '../kernel/reduce/reduce.ts'
 import type { Scaled } from '../quant/packed/packed.ts'
 import { type GgmlType, tensorBytes } from '../quant/type.ts'
-import type { Kind } from './kind.ts'
 import type { Layout, Storage } from './storage.ts'
 
 export type { ElementType }
@@ -192,6 +191,20 @@ export interface Handle {
 export interface Typed {
   readonly shape: readonly number[]
   readonly dtype: TensorType
+}
+
+/** What nodes have in common that are alike (kind.ts). */
+export interface Kind extends Typed {
+  readonly number: number
+  readonly op: OpName
+  /** of all but leaves, which are told their memory */
+  readonly attrs?: object
+  /** of leaves */
+  readonly layout?: string
+  /** the same for all that operations may take for each other: equal in shape, type, and whether they are memory */
+  readonly type: number
+  /** of what has been computed: the leaf that it becomes */
+  leaf?: Kind
 }
 
 /** A node of operation `O`, where `O` may be a type parameter. */
