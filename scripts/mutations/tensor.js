@@ -50,14 +50,21 @@ export const TENSOR = [
   },
   {
     name: 'graphs that differ in what is kept share a recipe',
-    file: 'src/tensor/recipe.ts',
-    find: "${keep(node) ? ' kept' : ''}",
-    replace: '',
+    file: 'src/tensor/signature.ts',
+    find: 'words.push(keep(node) ? -1 - operands.length : operands.length)',
+    replace: 'words.push(operands.length)',
     tests: ['test/tensor/evaluate.test.ts'],
   },
   {
+    name: 'operations on operands of another shape are taken for the same',
+    file: 'src/tensor/kind.ts',
+    find: 'return src.length === 2 ? STEP * (kindOf(a).type + 1) + kindOf(b).type',
+    replace: 'return src.length === 2 ? STEP * (kindOf(a).type + 1)',
+    tests: ['test/tensor/signature.test.ts'],
+  },
+  {
     name: 'two leaves of one memory are taken for two memories',
-    file: 'src/tensor/recipe.ts',
+    file: 'src/tensor/signature.ts',
     find: 'const known = storages.get(storage) ?? storages.size',
     replace: 'const known = storages.size',
     tests: ['test/tensor/rewrite.test.ts'],
@@ -93,8 +100,8 @@ export const TENSOR = [
   {
     name: 'a compiled function does not see what was assigned between calls',
     file: 'src/tensor/compile.ts',
-    find: 'if (tensor === undefined || !tensor.isWanted || tensor.node === leaf) return',
-    replace: 'if (tensor === undefined || tensor.isWanted) return',
+    find: 'const tensor = leaf.handle instanceof Holder ? leaf.handle.moved : undefined',
+    replace: 'const tensor: unknown = undefined',
     tests: ['test/tensor/compile.test.ts'],
   },
   {

@@ -92,6 +92,13 @@ export function decodeElements<T extends ElementType>(type: T, bytes: Uint8Array
   return CODECS[type].decode(new Uint8Array(bytes.subarray(0, size)).buffer)
 }
 
+/** The same of bytes that nobody else has: the array may lie in their memory. */
+export function takeElements<T extends ElementType>(type: T, bytes: Uint8Array, count: number): ElementArrays[T] {
+  const { buffer, length } = bytes
+  const isAlone = length === buffer.byteLength && length === count * ELEMENT_BYTES[type] && buffer instanceof ArrayBuffer
+  return isAlone ? CODECS[type].decode(buffer) : decodeElements(type, bytes, count)
+}
+
 /** The numbers as memory of this type holds them: what is decoded after being encoded. */
 export function roundElements<T extends ElementType>(type: T, values: ArrayLike<number>): ElementArrays[T] {
   return decodeElements(type, encodeElements(type, values), values.length)

@@ -38,6 +38,11 @@ export function resolveDevice(choice: DeviceChoice = chosen): Promise<Device> {
   return opening
 }
 
+/** The same without waiting, if the device is open. */
+export function openDevice(choice: DeviceChoice = chosen): Device | undefined {
+  return typeof choice === 'string' ? known.get(choice) : choice
+}
+
 /** The device of a name, as soon as it is open: who asked for it by name and who found it there mean the same. */
 export function knownDevice(choice: DeviceChoice): DeviceChoice {
   return typeof choice === 'string' ? (known.get(choice) ?? choice) : choice

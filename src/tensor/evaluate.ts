@@ -1,14 +1,16 @@
 // Values of tensors, when they are asked for. What is asked for in one go is computed together, as one submission; intermediate results
 // that somebody still holds stay on the device, so that nothing is computed twice. Evaluations on a device take turns, but the next one is
-// prepared while the last one runs.
+// prepared while the last one runs. What is known already, a device that is open and a graph that was seen before, is not waited for.
 
-import type { BufferHandle, Device } from '../device/device.ts'
-import { type DeviceChoice, resolveDevice } from './default-device.ts'
+import type { Device } from '../device/device.ts'
+import { type DeviceChoice, openDevice, resolveDevice } from './default-device.ts'
 import { operandsFirst } from './graph.ts'
-import { lowerGraph } from './lowering.ts'
-import { type Handle, type TensorNode, bytesOf } from './node.ts'
+import { recipeFor } from './lowering.ts'
+import { type TensorNode, becomeLeaf, bytesOf } from './node.ts'
+import { checkDoubles } from './operand.ts'
 import { relieve } from './pressure.ts'
-import type { Lowered } from './recipe.ts'
+import { type Lowered, fillIn, leafAt } from './recipe.ts'
+import { numberNodes } from './signature.ts'
 import { Storage } from './storage.ts'
 
 /** A node whose value is wanted: as bytes, or only on its device. */
@@ -20,18 +22,18 @@ interface Wish {
   reject(error: unknown): void
 }
 
-const wishes: Wish[] = []
-/** The last evaluation of each device: the next one waits until it is submitted. */
+let wishes: Wish[] = []
+/** The evaluation of each device that is not submitted yet: the next one waits until it is. */
 const turns = new WeakMap<Device, Promise<void>>()
 
-/** The bytes of a node's value. */
+/** The bytes of a node's value. They belong to the caller. */
 export function readNode(node: TensorNode, choice: DeviceChoice | undefined): Promise<Uint8Array> {
   return wish(node, choice, true)
 }
 
 /** Computes a node's value and leaves it on the device; its handle is told. */
-export async function realizeNode(node: TensorNode, choice: DeviceChoice | undefined): Promise<void> {
-  await wish(node, choice, false)
+export function realizeNode(node: TensorNode, choice: DeviceChoice | undefined): Promise<unknown> {
+  return wish(node, choice, false)
 }
 
 function wish(node: TensorNode, choice: DeviceChoice | undefined, read: boolean): Promise<Uint8Array> {
@@ -42,52 +44,98 @@ function wish(node: TensorNode, choice: DeviceChoice | undefined, read: boolean)
 
 /** All that was asked for since the last time, by device. */
 function flush(): void {
+  const all = wishes
+  wishes = []
+  const [first] = all
+  if (first !== undefined && all.every(({ choice }) => choice === first.choice)) return serve(first.choice, all)
   const groups = new Map<DeviceChoice | undefined, Wish[]>()
-  for (const each of wishes.splice(0)) groups.set(each.choice, [...(groups.get(each.choice) ?? []), each])
-  for (const [choice, group] of groups) {
-    resolveDevice(choice).then(
-      (device) => takeTurn(device, group),
-      (error: unknown) => group.forEach(({ reject }) => reject(error)),
-    )
-  }
+  for (const each of all) groups.set(each.choice, [...(groups.get(each.choice) ?? []), each])
+  for (const [choice, group] of groups) serve(choice, group)
+}
+
+function serve(choice: DeviceChoice | undefined, group: readonly Wish[]): void {
+  const open = openDevice(choice)
+  if (open !== undefined) return takeTurn(open, group)
+  resolveDevice(choice).then(
+    (device) => takeTurn(device, group),
+    (error: unknown) => rejectAll(group, error),
+  )
+}
+
+function rejectAll(group: readonly Wish[], error: unknown): void {
+  for (const { reject } of group) reject(error)
 }
 
 function takeTurn(device: Device, group: readonly Wish[]): void {
-  const before = turns.get(device) ?? Promise.resolve()
-  const turn = before.then(() => evaluate(device, group)).catch((error: unknown) => group.forEach(({ reject }) => reject(error)))
+  const before = turns.get(device)
+  const turn = before === undefined ? begin(device, group) : before.then(() => begin(device, group))
+  if (turn === undefined) return
   turns.set(device, turn)
+  const forget = (): void => {
+    if (turns.get(device) === turn) turns.delete(device)
+  }
+  void turn.then(forget)
 }
 
-/** Resolves when everything is submitted; the wishes are answered when it is done. */
-async function evaluate(device: Device, group: readonly Wish[]): Promise<void> {
-  await relieve(device)
-  const roots = group.map(({ node }) => node)
-  uploadLeaves(device, roots)
-  const back = group.flatMap(({ read }, root) => (read ? [root] : []))
-  const lowered = await lowerGraph(device, roots, { reads: roots.length, back, keep: isHeld })
+/** Resolves when everything is submitted, well or badly; undefined if it is already. */
+function begin(device: Device, group: readonly Wish[]): Promise<void> | undefined {
+  const failed = (error: unknown): void => rejectAll(group, error)
+  try {
+    const relief = relieve(device)
+    const turn = relief === undefined ? evaluate(device, group) : relief.then(() => evaluate(device, group))
+    return turn?.catch(failed)
+  } catch (error) {
+    failed(error)
+    return undefined
+  }
+}
+
+/** The wishes are answered when the work is done. */
+function evaluate(device: Device, group: readonly Wish[]): Promise<void> | undefined {
+  const graph = numberNodes(group.map(({ node }) => node))
+  for (const node of graph.nodes) {
+    if (node.op === 'leaf') node.attrs.storage.upload(device)
+    checkDoubles(node, device)
+  }
+  const back: number[] = []
+  for (let root = 0; root < group.length; root++) if (group[root]?.read === true) back.push(root)
+  const recipe = recipeFor(device, graph, { reads: group.length, back, keep: isHeld })
+  if ('then' in recipe) return recipe.then((made) => submit(device, group, fillIn(device, made, graph)))
+  submit(device, group, fillIn(device, recipe, graph))
+  return undefined
+}
+
+function submit(device: Device, group: readonly Wish[], lowered: Lowered): void {
+  const { recipe, work, ranges, buffers } = lowered
   let done: Promise<Uint8Array[]>
   try {
-    done = lowered.count === 0 ? Promise.resolve([]) : device.submit(lowered.work, lowered.ranges)
+    done = recipe.commands.length === 0 ? Promise.resolve([]) : device.submit(work, ranges)
   } catch (error) {
-    for (const buffer of new Set(lowered.values.flatMap(({ from }) => ('buffer' in from ? [from.buffer] : [])))) device.free(buffer)
+    for (const buffer of buffers) device.free(buffer)
     throw error
-  } finally {
-    for (const slot of lowered.slots) device.free(slot)
+  }
+  for (let slot = 0; slot < buffers.length; slot++) {
+    const buffer = buffers[slot]
+    if (buffer !== undefined && !recipe.keptSlots.has(slot)) device.free(buffer)
   }
   const settled = settle(device, lowered)
   done.then(
     (results) => answer(group, results),
     (error: unknown) => {
       settled.takeBack(error)
-      for (const { reject } of group) reject(error)
+      rejectAll(group, error)
     },
   )
 }
 
+const NOTHING = new Uint8Array(0)
+
 function answer(group: readonly Wish[], results: readonly Uint8Array[]): void {
   let next = 0
-  for (const { node, read, resolve } of group)
-    resolve(read ? (results[next++] ?? new Uint8Array(0)).subarray(0, bytesOf(node)) : new Uint8Array(0))
+  for (const { node, read, resolve } of group) {
+    const bytes = read ? (results[next++] ?? NOTHING) : NOTHING
+    resolve(bytes.length <= bytesOf(node) ? bytes : bytes.subarray(0, bytesOf(node)))
+  }
 }
 
 /** What is on the host comes to the device. */
@@ -98,8 +146,8 @@ export function uploadLeaves(device: Device, roots: readonly TensorNode[]): Stor
 }
 
 /** Whether the value of a node may be asked for again. */
-function isHeld(node: TensorNode): boolean {
-  return handleOf(node) !== undefined
+function isHeld({ handle }: TensorNode): boolean {
+  return handle?.isWanted === true
 }
 
 interface Settled {
@@ -108,28 +156,24 @@ interface Settled {
 }
 
 /** Tells everybody who holds a value where it will be. */
-function settle(device: Device, { values }: Lowered<unknown>): Settled {
-  const made = new Map<BufferHandle, Storage>()
+function settle(device: Device, { recipe: { values, slotBytes }, nodes, buffers }: Lowered): Settled {
+  /** of slots; several values may be in one */
+  const made: (Storage | undefined)[] = []
   const undo: (() => void)[] = []
   for (const { node, from } of values) {
-    const storage = 'buffer' in from ? (made.get(from.buffer) ?? Storage.owning(device, from.buffer, from.bytes)) : storageOf(from)
-    if ('buffer' in from && storage !== undefined) made.set(from.buffer, storage)
-    const taken = storage === undefined ? undefined : handleOf(node)?.settle(storage)
-    if (taken !== undefined) undo.push(taken)
+    const held = nodes[node]
+    const storage = 'slot' in from ? slotStorage(from.slot) : leafAt(nodes, from.leaf).attrs.storage
+    if (held !== undefined && isHeld(held) && storage !== undefined) undo.push(becomeLeaf(held, storage))
+  }
+  function slotStorage(slot: number): Storage | undefined {
+    const buffer = buffers[slot]
+    if (made[slot] === undefined && buffer !== undefined) made[slot] = Storage.owning(device, buffer, slotBytes[slot] ?? 0)
+    return made[slot]
   }
   return {
     takeBack: (error) => {
-      for (const storage of made.values()) storage.fail(error)
+      for (const storage of made) storage?.fail(error)
       for (const each of undo) each()
     },
   }
-}
-
-function storageOf(leaf: TensorNode): Storage | undefined {
-  return leaf.op === 'leaf' ? leaf.attrs.storage : undefined
-}
-
-function handleOf(node: TensorNode): Handle | undefined {
-  const handle = node.handle?.deref()
-  return handle?.isWanted === true ? handle : undefined
 }

@@ -3,29 +3,26 @@
 
 import { type TensorNode, operandsOf } from './node.ts'
 
-/** Every node below the roots once, operands before those that read them, in the order of the roots. */
-export function operandsFirst(roots: readonly TensorNode[]): TensorNode[] {
+/** Every node below the roots once, operands before those that read them, in the order of the roots. `numbers` is told their places. */
+export function operandsFirst(roots: readonly TensorNode[], numbers = new Map<TensorNode, number>()): TensorNode[] {
   const order: TensorNode[] = []
-  /** by node: whether it is in order already, or waits for its operands */
-  const state = new Map<TensorNode, boolean>()
   const stack: TensorNode[] = []
-  const push = (nodes: readonly TensorNode[]): void => {
+  /** Puts those on the stack that are not in order yet, the first on top; gives how many. */
+  const push = (nodes: readonly TensorNode[]): number => {
+    const before = stack.length
     for (let i = nodes.length - 1; i >= 0; i--) {
       const node = nodes[i]
-      if (node !== undefined && !state.has(node)) stack.push(node)
+      if (node !== undefined && !numbers.has(node)) stack.push(node)
     }
+    return stack.length - before
   }
   push(roots)
   for (let node = stack.at(-1); node !== undefined; node = stack.at(-1)) {
-    const isDone = state.get(node)
-    if (isDone === undefined) {
-      state.set(node, false)
-      push(operandsOf(node))
-      continue
+    if (numbers.has(node)) stack.pop()
+    else if (push(operandsOf(node)) === 0) {
+      stack.pop()
+      numbers.set(node, order.push(node) - 1)
     }
-    stack.pop()
-    if (!isDone) order.push(node)
-    state.set(node, true)
   }
   return order
 }

@@ -2,7 +2,7 @@
 // for many runs (plan.ts) or submitted once (evaluate.ts), is up to the caller.
 
 import { IngotError, isIngotError } from '../base/error.ts'
-import type { Command, Device, Program, Recording } from '../device/device.ts'
+import type { Device, Program } from '../device/device.ts'
 import { packUniforms } from '../ir/kernel.ts'
 import { type Work, boundBuffers } from '../kernel/family.ts'
 import { graphOf, replaceNodes } from './graph.ts'
@@ -14,21 +14,16 @@ import {
   type Blank,
   type BlankCommand,
   type BlankValue,
-  type Lowered,
-  type Numbered,
-  type Recipe,
   type OpenStorages,
+  type Recipe,
   type SlottedWork,
-  fillIn,
   fillLeaves,
-  fillRecording,
   isPlain,
-  numberNodes,
-  signatureOf,
   textOf,
 } from './recipe.ts'
 import { rewriteGraph } from './rewrite/index.ts'
 import { type Allocation, type Step, schedule } from './schedule.ts'
+import { type Asked, type Numbered, SignatureMap, numberNodes, signatureOf } from './signature.ts'
 import { definitionOf } from './sketch.ts'
 
 interface Prepared {
@@ -40,8 +35,7 @@ interface Prepared {
 interface Known {
   /** prepared work by operation, shapes and formats: layers of a model share it */
   readonly work: Map<string, Promise<Prepared>>
-  /** by signature; the first is the one longest unused */
-  readonly recipes: Map<string, Recipe>
+  readonly recipes: SignatureMap<Recipe>
   /** fused operations that it could not compile: their definitions run instead */
   readonly replaced: Set<OpName>
 }
@@ -50,9 +44,11 @@ const known = new WeakMap<Device, Known>()
 const RECIPES_KEPT = 256
 
 function knownOf(device: Device): Known {
-  const found = known.get(device) ?? { work: new Map(), recipes: new Map(), replaced: new Set() }
-  known.set(device, found)
-  return found
+  const found = known.get(device)
+  if (found !== undefined) return found
+  const made: Known = { work: new Map(), recipes: new SignatureMap(RECIPES_KEPT, forget), replaced: new Set() }
+  known.set(device, made)
+  return made
 }
 
 /** Operations of this device that run as their definitions, because the fused kernel could not be had. */
@@ -60,53 +56,32 @@ export function replacedOperations(device: Device): readonly string[] {
   return [...knownOf(device).replaced]
 }
 
-export interface LowerOptions {
-  /** so many of the roots, the first ones, are wanted as they are at the end, whatever is written later */
-  readonly reads: number
-  /** of those roots: whose bytes come back to the caller, in this order */
-  readonly back: readonly number[]
-  /** whether a node's value is wanted afterwards, if it is computed at all */
-  readonly keep: (node: TensorNode) => boolean
-}
-
 /** Lowers a graph that is planned for itself: nothing of it is remembered but its kernels. */
 export async function lowerOnce(device: Device, roots: readonly TensorNode[], reads: number, open: OpenStorages): Promise<SlottedWork> {
-  const graph = numbered(device, roots)
+  const graph = numberNodes(roots)
+  for (const node of graph.nodes) checkDoubles(node, device)
   const back = Array.from({ length: reads }, (_, root) => root)
   return fillLeaves(device, await makeRecipe(device, graph, { reads, back, keep: () => false }), graph, open)
 }
 
-/** Lowers a graph that may come again, with other memory: how it is computed is remembered. */
-export async function lowerGraph(
-  device: Device,
-  roots: readonly TensorNode[],
-  options: LowerOptions,
-): Promise<Lowered<readonly Command[] | Recording>> {
-  const graph = numbered(device, roots)
+/** How to compute a graph that may come again, with other memory: at once if that is known, else it is found out and remembered. */
+export function recipeFor(device: Device, graph: Numbered, asked: Asked): Recipe | Promise<Recipe> {
   const { recipes } = knownOf(device)
-  const { reads, back, keep } = options
-  const key = `${reads} ${back.join()} ${signatureOf(graph, keep)}`
-  const known = recipes.get(key)
-  const recipe = known ?? (await makeRecipe(device, graph, options))
-  if (known !== undefined) recipes.delete(key) // to the end
-  recipes.set(key, recipe)
-  const [oldest] = recipes.size > RECIPES_KEPT ? recipes : []
-  if (oldest !== undefined) forget(recipes, ...oldest)
-  return device.caps.blanks === true && recipe.isPlain ? fillRecording(device, recipe, graph) : fillIn(device, recipe, graph)
+  const signature = signatureOf(graph, asked)
+  return (
+    recipes.get(signature) ??
+    makeRecipe(device, graph, asked).then((recipe) => {
+      recipes.set(signature, recipe)
+      return recipe
+    })
+  )
 }
 
-function forget(recipes: Map<string, Recipe>, key: string, { recorded }: Recipe): void {
-  recipes.delete(key)
+function forget({ recorded }: Recipe): void {
   recorded?.recording[Symbol.dispose]()
 }
 
-function numbered(device: Device, roots: readonly TensorNode[]): Numbered {
-  const graph = numberNodes(roots)
-  for (const node of graph.nodes) checkDoubles(node, device)
-  return graph
-}
-
-async function makeRecipe(device: Device, graph: Numbered, options: LowerOptions): Promise<Recipe> {
+async function makeRecipe(device: Device, graph: Numbered, options: Asked): Promise<Recipe> {
   const { replaced } = knownOf(device)
   for (;;) {
     try {
@@ -134,7 +109,7 @@ export function expand(roots: readonly TensorNode[], ops: ReadonlySet<OpName>): 
   return replaceNodes(graphOf(roots), (node) => (ops.has(node.op) ? definitionOf(node) : undefined))
 }
 
-async function tryRecipe(device: Device, graph: Numbered, { reads, back, keep }: LowerOptions, ops: ReadonlySet<OpName>): Promise<Recipe> {
+async function tryRecipe(device: Device, graph: Numbered, { reads, back, keep }: Asked, ops: ReadonlySet<OpName>): Promise<Recipe> {
   const roots = ops.size === 0 ? graph.roots : graph.roots.map(expand(graph.roots, ops))
   const order = orderNodes(rewriteGraph(roots, device.caps), reads)
   const { steps, allocate } = schedule(order)

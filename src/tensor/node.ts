@@ -186,18 +186,30 @@ export type OpName = keyof Operations
 export type OperandsOf<O extends OpName> = Readonly<Operations[O]['operands']>
 export type AttrsOf<O extends OpName> = Operations[O]['attrs']
 
-/** Somebody who holds a node, and may ask for its value. */
+/** What a node knows of somebody who holds it, and may ask for its value. */
 export interface Handle {
-  /** false once it was disposed of */
+  /** false once it was disposed of, or cannot be reached any more */
   readonly isWanted: boolean
-  /** The value is computed into this memory; what it gives takes that back, should it fail. */
-  settle(storage: Storage): () => void
 }
 
 /** What a node gives. */
 export interface Typed {
   readonly shape: readonly number[]
   readonly dtype: TensorType
+}
+
+/** What nodes have in common that are alike (kind.ts). */
+export interface Kind extends Typed {
+  readonly number: number
+  readonly op: OpName
+  /** of all but leaves, which are told their memory */
+  readonly attrs?: object
+  /** of leaves */
+  readonly layout?: string
+  /** the same for all that operations may take for each other: equal in shape, type, and whether they are memory */
+  readonly type: number
+  /** of what has been computed: the leaf that it becomes */
+  leaf?: Kind
 }
 
 /** A node of operation `O`, where `O` may be a type parameter. */
@@ -208,9 +220,11 @@ export interface NodeOf<O extends OpName> extends Typed {
   /** for people: shown by `ingot compare` and in errors; decides nothing */
   label?: string
   /** who may ask for this value again (tensor.ts); a node that takes the place of another with the same value has its handle */
-  handle?: WeakRef<Handle>
+  handle?: Handle
   /** nodes made by methods are numbered in order */
   readonly serial?: number
+  /** what it was made as (kind.ts); ask `kindOf`, since nodes may have been changed */
+  kind?: Kind
 }
 export type TensorNode = { [O in OpName]: NodeOf<O> }[OpName]
 
@@ -220,10 +234,13 @@ export type TensorNode = { [O in OpName]: NodeOf<O> }[OpName]
  */
 export function becomeLeaf(node: TensorNode, storage: Storage): () => void {
   const { op, src, attrs } = node
-  const leaf: Pick<NodeOf<'leaf'>, 'op' | 'src' | 'attrs'> = { op: 'leaf', src: [], attrs: { storage, layout: 'plain' } }
-  Object.assign(node, leaf)
-  return () => void Object.assign(node, { op, src, attrs })
+  const open: { op: OpName; src: readonly TensorNode[]; attrs: object } = node
+  open.op = 'leaf'
+  open.src = NO_NODES
+  open.attrs = { storage, layout: 'plain' } satisfies LeafAttrs
+  return () => void Object.assign(open, { op, src, attrs })
 }
+const NO_NODES: readonly TensorNode[] = []
 
 /** A node with the value of another: it has its name and its handle. */
 export function inPlaceOf({ label, handle }: TensorNode, node: TensorNode): TensorNode {

@@ -80,13 +80,22 @@ class RecordedPlan implements Plan {
     this.#recorded = this.#record()
   }
 
-  async run(ranges: readonly Range[] = []): Promise<Uint8Array[]> {
+  run(ranges: readonly Range[] = []): Promise<Uint8Array[]> {
+    try {
+      return this.#device.submit(this.#current(), ranges)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /** The recording for the slots as they are now. */
+  #current(): Recording {
     if (this.#recorded === undefined) throw new IngotError('closed', 'the plan was closed', { op: 'plan' })
     if (this.#recorded.buffers !== this.#slots.buffers) {
       this.#recorded.recording[Symbol.dispose]()
       this.#recorded = this.#record()
     }
-    return this.#device.submit(this.#recorded.recording, ranges)
+    return this.#recorded.recording
   }
 
   #record(): { readonly recording: Recording; readonly buffers: readonly BufferHandle[] } {

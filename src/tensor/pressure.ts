@@ -12,12 +12,11 @@ const before = new WeakMap<Device, number>()
 
 let collect: Promise<() => void> | undefined
 
-/** Collects garbage if tensors on this device hold twice what they did after the last time. */
-export async function relieve(device: Device): Promise<void> {
-  const most = Math.max(QUIET, 2 * (before.get(device) ?? 0))
-  if (heldBytes(device) < most) return
-  await collectGarbage()
-  before.set(device, heldBytes(device))
+/** Collects garbage if tensors on this device hold twice what they did after the last time; undefined: they do not. */
+export function relieve(device: Device): Promise<void> | undefined {
+  const held = heldBytes(device)
+  if (held < QUIET || held < 2 * (before.get(device) ?? 0)) return undefined
+  return collectGarbage().then(() => void before.set(device, heldBytes(device)))
 }
 
 /** Collects garbage, where the engine can be asked to. */

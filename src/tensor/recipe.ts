@@ -13,8 +13,8 @@ import {
   mapRanges,
   rangesOf,
 } from '../device/device.ts'
-import { operandsFirst } from './graph.ts'
-import { type NodeOf, type TensorNode, bytesOf, operandsOf } from './node.ts'
+import { type NodeOf, type TensorNode, bytesOf } from './node.ts'
+import type { Numbered } from './signature.ts'
 import type { Layout, Storage } from './storage.ts'
 
 /** Memory that is filled in later: a slot of the arena, or that of a leaf, by its number in the graph. */
@@ -45,36 +45,6 @@ interface Recorded {
   readonly leaves: readonly number[]
 }
 
-/** A graph with its nodes numbered. */
-export interface Numbered {
-  readonly nodes: readonly TensorNode[]
-  readonly numbers: ReadonlyMap<TensorNode, number>
-  readonly roots: readonly TensorNode[]
-}
-
-export function numberNodes(roots: readonly TensorNode[]): Numbered {
-  const nodes = operandsFirst(roots)
-  return { nodes, roots, numbers: new Map(nodes.map((node, number) => [node, number])) }
-}
-
-/** What graphs have in common that share a recipe: everything but which memory their leaves are. */
-export function signatureOf({ nodes, numbers, roots }: Numbered, keep: (node: TensorNode) => boolean): string {
-  const storages = new Map<unknown, number>()
-  const parts = nodes.map((node) => {
-    const type = `${node.dtype}[${node.shape.join()}]`
-    if (node.op !== 'leaf') {
-      const from = operandsOf(node).map((operand) => numbers.get(operand))
-      return `${node.op} ${from.join()} ${textOf(node.attrs)} ${type}${keep(node) ? ' kept' : ''}`
-    }
-    // Two leaves may be the same memory.
-    const { storage, layout } = node.attrs
-    const known = storages.get(storage) ?? storages.size
-    storages.set(storage, known)
-    return `leaf ${known} ${layout} ${storage.has('packed') ? 'packed' : ''} ${type}`
-  })
-  return `${parts.join('\n')}\n${roots.map((root) => numbers.get(root)).join()}`
-}
-
 /** Plain data as text, of which equal ones are equal. JSON knows no Infinity and no -0, and takes several times as long. */
 export function textOf(value: unknown): string {
   if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(value)
@@ -89,32 +59,46 @@ export function textOf(value: unknown): string {
 }
 
 /** A recipe with its blanks filled in. */
-export interface Lowered<W> {
+export interface Lowered<W = readonly Command[] | Recording> {
+  readonly recipe: Recipe
+  /** the graph that it is for */
+  readonly nodes: readonly TensorNode[]
   /** what is to be submitted, with `ranges` */
   readonly work: W
   readonly ranges: readonly Range[]
-  /** commands in it */
-  readonly count: number
-  /** nodes whose value may be asked for again, with the buffer that it has for itself, or the leaf whose memory it is */
-  readonly values: readonly { readonly node: TensorNode; readonly from: KeptBuffer | TensorNode }[]
-  /** buffers that serve meanwhile; whoever runs the commands frees them */
-  readonly slots: readonly BufferHandle[]
-  readonly slotBytes: number
-}
-export interface KeptBuffer {
-  readonly buffer: BufferHandle
-  readonly bytes: number
+  /** memory of the slots, all of which whoever submits the commands frees but those that are kept */
+  readonly buffers: readonly BufferHandle[]
 }
 
 /** Memory that whoever submits the commands names: numbers of blanks. */
 export type OpenStorages = ReadonlyMap<Storage, number>
 
-export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Lowered<readonly Command[]> {
-  return withSlots(device, recipe, nodes, (buffers) => {
-    const rangeAt = (blank: Blank): Range =>
-      'slot' in blank ? slotRange(buffers, blank) : leafAt(nodes, blank.leaf).attrs.storage.at(blank.layout, device)
-    return { work: recipe.commands.map((command) => mapRanges(command, rangeAt)), ranges: [] }
-  })
+/** Gives a recipe memory. A device whose recordings may have blanks checks and encodes a recipe with plain leaves once. */
+export function fillIn(device: Device, recipe: Recipe, { nodes }: Numbered): Lowered {
+  const buffers: BufferHandle[] = []
+  try {
+    for (const bytes of recipe.slotBytes) buffers.push(device.alloc(bytes))
+    // What there is no memory for is refused by now.
+    const isRecorded = device.caps.blanks === true && recipe.isPlain
+    return isRecorded ? fillRecording(device, recipe, nodes, buffers) : fillCommands(device, recipe, nodes, buffers)
+  } catch (error) {
+    for (const buffer of buffers) device.free(buffer)
+    throw error
+  }
+}
+
+function fillCommands(device: Device, recipe: Recipe, nodes: readonly TensorNode[], buffers: readonly BufferHandle[]): Lowered {
+  const rangeAt = (blank: Blank): Range =>
+    'slot' in blank ? slotRange(buffers, blank) : leafAt(nodes, blank.leaf).attrs.storage.at(blank.layout, device)
+  return { recipe, nodes, work: recipe.commands.map((command) => mapRanges(command, rangeAt)), ranges: [], buffers }
+}
+
+function fillRecording(device: Device, recipe: Recipe, nodes: readonly TensorNode[], buffers: readonly BufferHandle[]): Lowered {
+  const { recording, leaves } = (recipe.recorded ??= record(device, recipe, nodes))
+  const ranges: Range[] = []
+  for (const buffer of buffers) ranges.push({ buffer })
+  for (const number of leaves) ranges.push(leafAt(nodes, number).attrs.storage.at('plain', device))
+  return { recipe, nodes, work: recording, ranges, buffers }
 }
 
 /** Commands that lack the memory of their slots only. */
@@ -148,17 +132,6 @@ function slotRange(buffers: readonly BufferHandle[], { slot, bytes }: SlotBlank)
   return { buffer: buffers[slot] ?? missing('slot', slot), bytes }
 }
 
-/** The same for a recipe with plain leaves, on a device whose recordings may have blanks: it checks and encodes a recipe once. */
-export function fillRecording(device: Device, recipe: Recipe, { nodes }: Numbered): Lowered<Recording> {
-  return withSlots(device, recipe, nodes, (buffers) => {
-    recipe.recorded ??= record(device, recipe, nodes) // what there is no memory for is refused by now
-    const { recording, leaves } = recipe.recorded
-    const ranges: Range[] = buffers.map((buffer) => ({ buffer }))
-    for (const number of leaves) ranges.push(leafAt(nodes, number).attrs.storage.at('plain', device))
-    return { work: recording, ranges }
-  })
-}
-
 /** Whether every leaf lies as it is written down: how many bytes others have is known to their kernels only. */
 export function isPlain(command: BlankCommand): boolean {
   return rangesOf(command).every((blank) => 'slot' in blank || blank.layout === 'plain')
@@ -180,34 +153,8 @@ function record(device: Device, recipe: Recipe, nodes: readonly TensorNode[]): R
   return { recording: device.record(commands.map((command) => mapRanges(command, blankOf))), leaves }
 }
 
-/** Buffers for the slots, and who has which of them; they go back where anything fails. */
-function withSlots<W>(
-  device: Device,
-  { slotBytes, keptSlots, values, commands }: Recipe,
-  nodes: readonly TensorNode[],
-  fill: (buffers: readonly BufferHandle[]) => Pick<Lowered<W>, 'work' | 'ranges'>,
-): Lowered<W> {
-  const buffers: BufferHandle[] = []
-  try {
-    for (const bytes of slotBytes) buffers.push(device.alloc(bytes))
-    const kept = (slot: number): KeptBuffer => ({ buffer: buffers[slot] ?? missing('slot', slot), bytes: slotBytes[slot] ?? 0 })
-    return {
-      ...fill(buffers),
-      count: commands.length,
-      values: values.map(({ node, from }) => ({
-        node: nodes[node] ?? missing('node', node),
-        from: 'slot' in from ? kept(from.slot) : leafAt(nodes, from.leaf),
-      })),
-      slots: keptSlots.size === 0 ? buffers : buffers.filter((_, slot) => !keptSlots.has(slot)),
-      slotBytes: slotBytes.reduce((sum, bytes) => sum + bytes, 0),
-    }
-  } catch (error) {
-    for (const buffer of buffers) device.free(buffer)
-    throw error
-  }
-}
-
-function leafAt(nodes: readonly TensorNode[], number: number): NodeOf<'leaf'> {
+/** A leaf by number. */
+export function leafAt(nodes: readonly TensorNode[], number: number): NodeOf<'leaf'> {
   const node = nodes[number]
   return node?.op === 'leaf' ? node : missing('leaf', number)
 }

@@ -7,21 +7,28 @@ export type Member = object
 interface Context<T> {
   run<R>(store: T, f: () => R): R
   getStore(): T | undefined
+  /** Until the next run there is no store. */
+  disable?(): void
 }
 
 const context = findContext() ?? stackContext()
-/** whether there has been a scope at all: most programs have none */
-let isUsed = false
+/** scopes that are not at their end: most programs have none most of the time */
+let inside = 0
 
-/** Runs a function; what it makes is put into `members`. */
-export function runInside<R>(members: Set<Member>, f: () => R): R {
-  isUsed = true
-  return context.run(members, f)
+/** Runs a function, and waits for it; what it makes until then is put into `members`. */
+export async function runInside<R>(members: Set<Member>, f: () => R | Promise<R>): Promise<R> {
+  inside++
+  try {
+    return await context.run(members, f)
+  } finally {
+    inside--
+    if (inside === 0) context.disable?.() // following awaits makes each of them several times as slow
+  }
 }
 
 /** Puts what was made into the current scope, if there is one. */
 export function enlist(member: Member): void {
-  if (isUsed) context.getStore()?.add(member)
+  if (inside > 0) context.getStore()?.add(member)
 }
 
 function findContext(): Context<Set<Member>> | undefined {

@@ -4,7 +4,7 @@
 import { checkArgument, isFunction } from '../base/argument.ts'
 import { Tensor } from './tensor.ts'
 import { type Member, runInside } from './scope-store.ts'
-import { flatten } from './tree.ts'
+import { tensorsIn } from './tree.ts'
 
 /**
  * Runs a function and computes the tensors that it gives; the memory of all others that it made is free then, at once. The result may be a
@@ -14,12 +14,15 @@ export async function scope<R>(f: () => R | Promise<R>): Promise<R> {
   checkArgument('scope', 'what runs inside', f, 'a function', isFunction)
   const made = new Set<Member>()
   const result = await runInside(made, f)
-  const { tensors } = flatten(result)
-  const outside = new Set<Member>(tensors)
-  const rest = [...made].filter((member): member is Tensor => member instanceof Tensor && !outside.has(member) && member.isWanted)
-  // What is not computed yet need not be kept when the result is.
-  const [leaves, others] = [rest.filter(({ node }) => node.op === 'leaf'), rest.filter(({ node }) => node.op !== 'leaf')]
-  for (const tensor of others) tensor[Symbol.dispose]()
+  const tensors = tensorsIn(result)
+  for (const tensor of tensors) made.delete(tensor)
+  const leaves: Tensor[] = []
+  for (const member of made) {
+    if (!(member instanceof Tensor) || !member.isWanted) continue
+    // What is not computed yet need not be kept when the result is.
+    if (member.node.op === 'leaf') leaves.push(member)
+    else member[Symbol.dispose]()
+  }
   try {
     await Promise.all(tensors.map((tensor) => tensor.realize()))
   } finally {

@@ -26,14 +26,25 @@ interface Owned {
   readonly device: Device
   readonly buffer: BufferHandle
   readonly bytes: number
+  /** where it is counted */
+  readonly account: { bytes: number }
 }
 
 /** Bytes that storages own on each device. */
-const held = new WeakMap<Device, number>()
+const held = new WeakMap<Device, { bytes: number }>()
 const abandoned = new FinalizationRegistry<Owned>(giveBack)
+const NOTHING = { bytes: 0 }
 
-function giveBack({ device, buffer, bytes }: Owned): void {
-  held.set(device, (held.get(device) ?? 0) - bytes)
+function accountOf(device: Device): { bytes: number } {
+  const known = held.get(device)
+  if (known !== undefined) return known
+  const made = { bytes: 0 }
+  held.set(device, made)
+  return made
+}
+
+function giveBack({ device, buffer, account, bytes }: Owned): void {
+  account.bytes -= bytes
   try {
     device.free(buffer)
   } catch {
@@ -43,11 +54,13 @@ function giveBack({ device, buffer, bytes }: Owned): void {
 
 /** Bytes of tensors on a device that nobody has given back yet. */
 export function heldBytes(device: Device): number {
-  return held.get(device) ?? 0
+  return (held.get(device) ?? NOTHING).bytes
 }
 
 export class Storage {
-  readonly #regions = new Map<Layout, Region>()
+  #plain: Region | undefined
+  /** in other layouts, which few have */
+  #others: Map<Layout, Region> | undefined
   /** bytes that no device has yet */
   #host: Uint8Array | undefined
   #owned: Owned | undefined
@@ -84,7 +97,7 @@ export class Storage {
   }
 
   has(layout: Layout): boolean {
-    return this.#regions.has(layout)
+    return layout === 'plain' ? this.#plain !== undefined : this.#others?.has(layout) === true
   }
 
   /** Where the bytes are, in this layout; `device` is who asks. */
@@ -92,13 +105,15 @@ export class Storage {
     if (this.#failure !== undefined) throw this.#failure
     if (this.#isDisposed) throw new IngotError('closed', 'the tensor was disposed of', { op: 'tensor' })
     if (device !== undefined) this.#checkDevice(device)
-    const region = this.#regions.get(layout)
+    const region = layout === 'plain' ? this.#plain : this.#others?.get(layout)
     if (region !== undefined) return region
-    throw new IngotError('bad-argument', `a tensor has no memory as ${layout}`, { op: 'plan', got: [...this.#regions.keys()] })
+    const got = [...(this.#plain === undefined ? [] : ['plain']), ...(this.#others?.keys() ?? [])]
+    throw new IngotError('bad-argument', `a tensor has no memory as ${layout}`, { op: 'plan', got })
   }
 
   put(layout: Layout, region: Region): void {
-    this.#regions.set(layout, region)
+    if (layout === 'plain') this.#plain = region
+    else (this.#others ??= new Map<Layout, Region>()).set(layout, region)
   }
 
   /** Brings what is on the host to a device. */
@@ -130,7 +145,7 @@ export class Storage {
     }
     this.#owned = undefined
     this.#host = undefined
-    this.#regions.clear()
+    this.#plain = this.#others = undefined
     this.#isDisposed = true // an error with its stack would cost more than the rest of this
   }
 
@@ -147,8 +162,9 @@ export class Storage {
 
   #own(device: Device, buffer: BufferHandle, bytes: number): void {
     this.#device = device
-    this.#owned = { device, buffer, bytes }
-    held.set(device, (held.get(device) ?? 0) + bytes)
+    const account = accountOf(device)
+    this.#owned = { device, buffer, bytes, account }
+    account.bytes += bytes
     abandoned.register(this, this.#owned, this)
   }
 }

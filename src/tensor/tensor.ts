@@ -3,27 +3,18 @@
 // is decided when a plan is made for a device.
 
 import { checkArgument, describeKind, isString } from '../base/argument.ts'
-import { type ElementArrays, type ElementType, decodeElements, isElementType } from '../base/element.ts'
+import { type ElementArrays, type ElementType, decodeElements, isElementType, takeElements } from '../base/element.ts'
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle } from '../device/device.ts'
 import { type CacheType, canCache } from '../kernel/attention/cache-type.ts'
 import { type DeviceChoice, checkDevice, knownDevice } from './default-device.ts'
 import { readNode, realizeNode } from './evaluate.ts'
 import { type FromOptions, type NestedNumbers, type NumberSource, hostValues, nest } from './host.ts'
+import { Holder } from './holder.ts'
 import { makeNode } from './make-node.ts'
 import type { SourcesOf } from './method/base.ts'
 import { Methods } from './method/methods.ts'
-import {
-  type AttrsOf,
-  type Handle,
-  type NodeOf,
-  type OpName,
-  type OperandsOf,
-  type TensorNode,
-  type TensorType,
-  becomeLeaf,
-  bytesOf,
-} from './node.ts'
+import { type AttrsOf, type NodeOf, type OpName, type OperandsOf, type TensorNode, type TensorType, bytesOf } from './node.ts'
 import { nameOfMap } from './op/map.ts'
 import { checkDoubles, checkElementType, checkFinite, checkList, checkShape, checkWhole, fail, optionsOf, show } from './operand.ts'
 import { valueOf } from './order.ts'
@@ -41,16 +32,18 @@ export interface MakeOptions {
 }
 
 /** An array of numbers that is computed when somebody asks for it, on any device. `Tensor.from` and its kin make one. */
-export class Tensor extends Methods implements Handle, Disposable {
+export class Tensor extends Methods implements Disposable {
   #node: TensorNode
   #device: DeviceChoice | undefined
   #isWanted = true
+  /** how its node knows of it; nodes do not keep tensors alive */
+  #holder: Holder<Tensor> | undefined
 
   /** Use `Tensor.from` and its kin. */
   constructor(node: TensorNode, device?: DeviceChoice) {
     super()
     if (device !== undefined) checkDevice('tensor', device)
-    if (typeof device === 'object') checkDoubles(node, device)
+    if (typeof device === 'object' && node.dtype === 'f64') checkDoubles(node, device)
     this.#node = node
     this.#device = device
     enlist(this)
@@ -63,9 +56,7 @@ export class Tensor extends Methods implements Handle, Disposable {
   static from(values: NumberSource, options: FromOptions & MakeOptions = {}): Tensor {
     const { bytes, shape, dtype } = hostValues(values, optionsOf('from', options))
     const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage: Storage.onHost(bytes), layout: 'plain' } }
-    const tensor = new Tensor(node, options.device)
-    node.handle = new WeakRef(tensor)
-    return tensor
+    return new Tensor(node, options.device).#hold(node)
   }
 
   /** The same number everywhere. */
@@ -168,23 +159,17 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** A tensor over memory that holds its values. */
   static onto(storage: Storage, shape: readonly number[], dtype: TensorType, device?: DeviceChoice): Tensor {
     const node: NodeOf<'leaf'> = { op: 'leaf', shape, dtype, src: [], attrs: { storage, layout: 'plain' } }
-    const tensor = new Tensor(node, device)
-    node.handle = new WeakRef(tensor)
-    return tensor
+    return new Tensor(node, device).#hold(node)
   }
   /** A tensor that is given by this node, and that its value is kept for. */
   static holding(node: TensorNode, device?: DeviceChoice): Tensor {
-    const known = node.handle?.deref()
-    if (known instanceof Tensor && known.isWanted) return known
     const tensor = new Tensor(node, device)
-    node.handle = new WeakRef(tensor)
-    return tensor
+    return node.handle?.isWanted === true ? tensor : tensor.#hold(node)
   }
   /** A tensor that is given by this node. */
   static of(node: TensorNode, device?: DeviceChoice): Tensor {
     const tensor = new Tensor(node, device)
-    if (node.op !== 'leaf') node.handle ??= new WeakRef(tensor)
-    return tensor
+    return node.op === 'leaf' || node.handle !== undefined ? tensor : tensor.#hold(node)
   }
 
   static #make<O extends OpName>(op: O, src: SourcesOf<O, Tensor>, attrs: AttrsOf<O>, device?: DeviceChoice): Tensor {
@@ -192,7 +177,9 @@ export class Tensor extends Methods implements Handle, Disposable {
     const name = op === 'map' && 'expr' in attrs ? nameOfMap(attrs.expr) : op
     checkTensors(name, operands)
     const place = commonDevice(name, operands) ?? device
-    return Tensor.of(makeNode(op, operands.map((operand) => operand.node) as OperandsOf<O>, attrs), place)
+    const nodes: TensorNode[] = []
+    for (const operand of operands) nodes.push(operand.node)
+    return Tensor.of(makeNode(op, nodes as readonly TensorNode[] as OperandsOf<O>, attrs), place)
   }
 
   /** what gives it, for those who build plans */
@@ -222,7 +209,9 @@ export class Tensor extends Methods implements Handle, Disposable {
   /** The values, row by row. */
   async data(): Promise<ElementArrays[ElementType]> {
     const dtype = this.#elementType('data')
-    return decodeElements(dtype, this.#host() ?? (await readNode(this.node, this.device)), this.size)
+    const host = this.#host()
+    if (host !== undefined) return decodeElements(dtype, host, this.size)
+    return takeElements(dtype, await readNode(this.node, this.device), this.size)
   }
   /** The same values as the bytes that memory has of them: little endian, two of a half. They belong to the caller. */
   async bytes(): Promise<Uint8Array> {
@@ -272,23 +261,26 @@ export class Tensor extends Methods implements Handle, Disposable {
   }
   /** Makes another node what gives this tensor. */
   rebind(node: TensorNode): void {
+    this.#holder?.leave(this)
     this.#node = node
-    if (node.op !== 'leaf') node.handle = new WeakRef(this)
+    if (node.op !== 'leaf') this.#hold(node)
+  }
+  /** Tells a node that this tensor wants its value. */
+  #hold(node: TensorNode): this {
+    node.handle = this.#holder = new Holder(this)
+    return this
   }
 
   /** false once it was disposed of */
   get isWanted(): boolean {
     return this.#isWanted
   }
-  settle(storage: Storage): () => void {
-    this.#device ??= storage.device
-    return becomeLeaf(this.#node, storage)
-  }
 
   /** Gives its memory back now. What has been computed from it stays; what has not cannot be any more. */
   [Symbol.dispose](): void {
     if (this.#isWanted && this.#node.op === 'leaf') this.#node.attrs.storage.dispose()
     this.#isWanted = false
+    this.#holder?.letGo()
   }
 
   #elementType(op: string): ElementType {
@@ -309,9 +301,10 @@ export class Tensor extends Methods implements Handle, Disposable {
 /** Refuses a list of anything but tensors; `op` is who asks. */
 export function checkTensors(op: string, tensors: readonly unknown[]): void {
   checkList(op, 'what holds tensors', tensors)
-  tensors.forEach((tensor, i) => {
+  for (let i = 0; i < tensors.length; i++) {
+    const tensor = tensors[i]
     if (!(tensor instanceof Tensor)) fail(op, `operand ${i} is no tensor`, describeKind(tensor), 'a tensor')
-  })
+  }
 }
 
 /**
@@ -326,11 +319,18 @@ function ownValue(node: TensorNode): TensorNode {
 
 /** The device that the operands lie on, if any of them does. */
 export function commonDevice(op: string, operands: readonly Tensor[]): DeviceChoice | undefined {
-  const devices = new Set(operands.flatMap(({ device }) => (device === undefined ? [] : [knownDevice(device)])))
-  const [first, second] = devices
-  if (second === undefined) return first
-  const name = (device: DeviceChoice | undefined): string => (typeof device === 'object' ? device.name : String(device))
-  return fail(op, 'operands lie on different devices', `${name(first)} and ${name(second)}`, 'one device')
+  let common: DeviceChoice | undefined
+  for (const { device } of operands) {
+    const known = device === undefined ? undefined : knownDevice(device)
+    if (known === undefined || known === common) continue
+    if (common !== undefined) return fail(op, 'operands lie on different devices', `${nameOf(common)} and ${nameOf(known)}`, 'one device')
+    common = known
+  }
+  return common
+}
+
+function nameOf(device: DeviceChoice): string {
+  return typeof device === 'object' ? device.name : device
 }
 
 function constantOf(value: number, dtype: ElementType): AttrsOf<'map'>['expr'] {

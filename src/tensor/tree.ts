@@ -18,6 +18,11 @@ export function flatten(tree: Tree): Flat {
   return { tensors, form }
 }
 
+/** The tensors of a tree alone. */
+export function tensorsIn(tree: Tree): readonly Tensor[] {
+  return tree instanceof Tensor ? [tree] : flatten(tree).tensors
+}
+
 /** The same tree with each tensor replaced. */
 export function mapTree<T>(tree: T, replace: (tensor: Tensor) => unknown): T {
   return mapAny(tree, replace) as T // the same but for its tensors

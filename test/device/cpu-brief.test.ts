@@ -77,6 +77,13 @@ describe('brief work', () => {
     expect(work.takes(commands)).toBe(true)
   })
 
+  test('is not judged by one lucky time, here or there', async () => {
+    const { work, commands } = setUp()
+    for (const ms of [0.4, 0.4, 0.4, 0.4, 0.4, 0.01, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4]) work.seen(commands, ms)
+    await tried(work, commands, () => 0.2)
+    expect(work.takes(commands)).toBe(true)
+  })
+
   test('pauses after some milliseconds, until others had their turn', async () => {
     const { work, commands } = setUp()
     work.seen(commands, 1)

@@ -92,8 +92,8 @@ export class BackedDevice<M, P extends Program, X> implements Device {
 
   free(buffer: BufferHandle): void {
     this.#lifecycle.assertUsable('free')
-    const { memory } = this.#buffers.get(buffer, 'free')
-    this.#buffers.free(buffer, this.backend.isReusable?.(memory) ?? true)
+    const { backend } = this
+    this.#buffers.free(buffer, backend.isReusable === undefined || backend.isReusable(this.#buffers.get(buffer, 'free').memory))
   }
 
   write(buffer: BufferHandle, offset: number, bytes: Uint8Array): void {
@@ -129,11 +129,19 @@ export class BackedDevice<M, P extends Program, X> implements Device {
     return new CheckedRecording(commands, this.#context, this.backend)
   }
 
-  async submit(work: readonly Command[] | Recording, ranges: readonly Range[] = []): Promise<Uint8Array[]> {
-    const { checked, dispatches, prepared, filled } = this.#accept(work, ranges)
-    this.stats.submissions++
-    this.stats.dispatches += dispatches
-    const got = await this.backend.run(checked, prepared, filled)
+  submit(work: readonly Command[] | Recording, ranges: readonly Range[] = []): Promise<Uint8Array[]> {
+    try {
+      const { checked, dispatches, prepared, filled } = this.#accept(work, ranges)
+      this.stats.submissions++
+      this.stats.dispatches += dispatches
+      const got = this.backend.run(checked, prepared, filled)
+      return Array.isArray(got) ? Promise.resolve(this.#count(got)) : got.then((bytes) => this.#count(bytes))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #count(got: Uint8Array[]): Uint8Array[] {
     for (const { length } of got) this.stats.bytesRead += length
     return got
   }

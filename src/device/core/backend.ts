@@ -43,9 +43,13 @@ export interface Backend<M, P extends Program, X> extends Allocator<M> {
   dispose(prepared: X): void
   /**
    * Starts before it returns, so that calls keep their order; `prepared` is there if the commands were recorded, and `filled` has a range
-   * for every blank of them.
+   * for every blank of them. Gives the bytes that were read: at once, or when they are there.
    */
-  run(commands: readonly CheckedCommand<M, P>[], prepared: X | undefined, filled: readonly BoundRange<M>[]): Promise<Uint8Array[]>
+  run(
+    commands: readonly CheckedCommand<M, P>[],
+    prepared: X | undefined,
+    filled: readonly BoundRange<M>[],
+  ): Uint8Array[] | Promise<Uint8Array[]>
   /** Resolves when all that was run is done. */
   sync(): Promise<void>
   /** Gives back what it has besides buffers, which are gone by then. */

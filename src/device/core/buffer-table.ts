@@ -47,7 +47,9 @@ export function alignBytes(bytes: number): number {
 /** Eight classes per power of two: at most an eighth is wasted. A multiple of 16 from 256 on. */
 export function sizeClass(bytes: number): number {
   if (bytes <= SMALLEST_CLASS) return SMALLEST_CLASS
-  const step = Math.max(16, 2 ** (Math.ceil(Math.log2(bytes)) - 4))
+  // Also right for sizes that take more than 32 bits: these are counted in units of 2^16.
+  const power = bytes <= 2 ** 31 ? 32 - Math.clz32(bytes - 1) : 48 - Math.clz32(Math.ceil(bytes / 65536) - 1)
+  const step = Math.max(16, 2 ** (power - 4))
   return Math.ceil(bytes / step) * step
 }
 
@@ -129,10 +131,11 @@ export class BufferTable<M> {
 
   #register(buffer: Omit<LiveBuffer<M>, 'handle'>): LiveBuffer<M> {
     const handle = (this.#base + ++this.#given) as BufferHandle // the one place where handles are made
-    const live = { ...buffer, handle }
+    const { memory, bytes, capacity, writable, pooled } = buffer
+    const live = { handle, memory, bytes, capacity, writable, pooled }
     this.#live.set(handle, live)
     this.#stats.buffers++
-    this.#stats.bytesLive += buffer.bytes
+    this.#stats.bytesLive += bytes
     return live
   }
 

@@ -226,11 +226,10 @@ function rangeOf<M>(
 
 /** What fills a blank, held against what a recording does with it. */
 export function bindFilling<M>(
-  { blank, bytes, written }: { readonly blank: number; readonly bytes: number; readonly written: boolean },
+  { op, bytes, written }: { readonly op: string; readonly bytes: number; readonly written: boolean },
   range: Range | undefined,
   { caps, get }: CheckContext<M, Program>,
 ): BoundRange<M> {
-  const op = `blank ${blank}`
   if (range === undefined) throw new IngotError('bad-argument', 'nothing fills it', { op, wanted: 'a range for every blank' })
   const buffer = get(range.buffer, op)
   const { offset = 0 } = range

@@ -16,6 +16,8 @@ export interface RecordingContext<M, P extends Program> extends CheckContext<M, 
 /** What a recording does with memory that it is told later. */
 interface Use {
   readonly blank: number
+  /** what it is called where it is refused */
+  readonly op: string
   /** the most that any command sees of it */
   readonly bytes: number
   readonly written: boolean
@@ -63,19 +65,23 @@ export class CheckedRecording<M, P extends Program, X> implements Recording {
   }
 
   #fill(ranges: readonly Range[]): readonly BoundRange<M>[] {
+    const { context } = this
     const filled: BoundRange<M>[] = []
+    const seen: BoundRange<M>[] = []
     for (const use of this.#blanks) {
-      const range = bindFilling(use, ranges[use.blank], this.context)
+      const range = bindFilling(use, ranges[use.blank], context)
       const fixed = this.#fixed.get(range.buffer.handle)
-      const isShared = fixed !== undefined && (fixed || use.written)
-      if (isShared || filled.some((other) => (other.written || use.written) && overlap(other, range))) {
+      let isShared = fixed !== undefined && (fixed || use.written)
+      for (const other of seen) isShared ||= (other.written || use.written) && overlap(other, range)
+      if (isShared) {
         throw new IngotError('bad-argument', 'memory that is written to is seen twice', {
-          op: `blank ${use.blank}`,
+          op: use.op,
           got: range.buffer.handle,
           hint: 'give the result a range of its own',
         })
       }
       filled[use.blank] = range
+      seen.push(range)
     }
     return filled
   }
@@ -120,7 +126,7 @@ function findUses<M>(commands: readonly CheckedCommand<M>[]): { fixed: Map<Buffe
       continue
     }
     const known = blanks.find((each) => each.blank === blank)
-    if (known === undefined) blanks.push({ blank, bytes, written })
+    if (known === undefined) blanks.push({ blank, op: `blank ${blank}`, bytes, written })
     else Object.assign(known, { bytes: Math.max(known.bytes, bytes), written: known.written || written })
   }
   return { fixed, blanks }

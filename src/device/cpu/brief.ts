@@ -15,36 +15,58 @@ const SOON = 2
 const LONG = 1
 /** How often it is tried: at first a kernel is compiled for this thread, and any time may be the one in which the thread loses its core. */
 const TRIES = 4
+/** What takes so many milliseconds here may be worth waking others. */
+const WORTH_HELP = 0.05
 /** Milliseconds without a turn for anything else. */
 const MOST_BURST = 8
 
 type Commands = readonly CheckedCommand<number>[]
 
-/** The shortest times of a kind of work, in milliseconds; Infinity: not known. */
+/** What a kind of work takes in milliseconds, most of the time; Infinity: not known. */
 interface Times {
   threads: number
   here: number
-  /** how often it was done here */
+  /** here, while threads that woke up in time took parts of it */
+  helped: number
+  /** how often it was done on the threads, here, and here with help */
+  runs: number
   tries: number
+  helps: number
 }
+
+const UNKNOWN: Readonly<Times> = { threads: Infinity, here: Infinity, helped: Infinity, runs: 0, tries: 0, helps: 0 }
+
+/**
+ * What is to be expected after another time was seen. Until there are a few, the shortest: any may be the one in which code is compiled.
+ * Then few long ones change little, and a short one does not stand for all that come: how soon threads wake up varies.
+ */
+function expected(before: number, seen: number, count: number): number {
+  if (count < TRIES || before === Infinity) return Math.min(before, seen)
+  return seen < before ? Math.max(seen, before * (1 - FALL)) : Math.min(seen, before * (1 + RISE))
+}
+const FALL = 1 / 4
+const RISE = 1 / 16
 
 export class BriefWork {
   /** of commands that may come again */
   readonly #byCommands = new WeakMap<Commands, Times>()
   /** by the first program, then by how many commands there are and how much memory they see, roughly */
   readonly #byProgram = new WeakMap<Program, Map<number, Times>>()
+  /** of the commands that were asked about last */
+  #last: { readonly commands: Commands; readonly times: Times } | undefined
   /** when the first job ran since the program had a turn for other things */
   #burst: number | undefined
 
   /** Whether these commands should be done at once, on this thread. */
   takes(commands: Commands): boolean {
-    const { threads, here, tries } = this.#timesOf(commands)
-    if (threads > SOON || (tries >= TRIES && (here > LONG || here > threads))) return false
+    const { threads, here, helped, tries } = this.#timesOf(commands)
+    const best = Math.min(here, helped)
+    if (threads > SOON || (tries >= TRIES && (best > LONG || best > threads))) return false
     return this.#burst === undefined || performance.now() - this.#burst <= MOST_BURST
   }
 
-  /** Does the work of commands that it takes. */
-  run(commands: Commands, work: () => void): void {
+  /** Does the work of commands that it takes, `helped` by others where that is faster. */
+  run(commands: Commands, work: (helped: boolean) => void): void {
     const begun = performance.now()
     if (this.#burst === undefined) {
       this.#burst = begun
@@ -52,36 +74,42 @@ export class BriefWork {
         this.#burst = undefined
       })
     }
-    work()
     const times = this.#timesOf(commands)
-    times.tries++
-    times.here = Math.min(times.here, performance.now() - begun)
+    const mayHelp = times.tries >= TRIES && times.here >= WORTH_HELP
+    const isHelped = mayHelp && (times.helps < TRIES || times.helped < times.here)
+    work(isHelped)
+    const took = performance.now() - begun
+    if (isHelped) times.helped = expected(times.helped, took, times.helps++)
+    else times.here = expected(times.here, took, times.tries++)
   }
 
   /** Commands took so many milliseconds on the threads. */
   seen(commands: Commands, took: number): void {
     const times = this.#timesOf(commands)
-    times.threads = Math.min(times.threads, took)
+    times.threads = expected(times.threads, took, times.runs++)
   }
 
   #timesOf(commands: Commands): Times {
-    const known = this.#byCommands.get(commands) ?? this.#timesLike(commands)
-    this.#byCommands.set(commands, known)
-    return known
+    if (this.#last?.commands === commands) return this.#last.times
+    const known = this.#byCommands.get(commands)
+    const times = known ?? this.#timesLike(commands)
+    if (known === undefined) this.#byCommands.set(commands, times)
+    this.#last = { commands, times }
+    return times
   }
 
   #timesLike(commands: Commands): Times {
     const bytes = bytesOf(commands)
     const program = commands.find((command) => command.kind === 'dispatch')?.program
     // Moving bytes alone, or seeing much of them, is not worth a try.
-    if (program === undefined) return { threads: bytes > MOST_BYTES ? Infinity : 0, here: 0, tries: TRIES }
-    if (bytes > MOST_BYTES) return { threads: Infinity, here: Infinity, tries: TRIES }
+    if (program === undefined) return { ...UNKNOWN, threads: bytes > MOST_BYTES ? Infinity : 0, here: 0, tries: TRIES }
+    if (bytes > MOST_BYTES) return { ...UNKNOWN, tries: TRIES }
     const sizes = this.#byProgram.get(program) ?? new Map<number, Times>()
     this.#byProgram.set(program, sizes)
     const size = 64 * commands.length + Math.round(2 * Math.log2(bytes + 1)) // at most 2 * 24 for the memory
     // What has nothing for a second thread to do is tried at once.
     const isAlone = bytes <= FEW_BYTES && commands.every(isWhole)
-    const times = sizes.get(size) ?? { threads: isAlone ? SOON : Infinity, here: Infinity, tries: 0 }
+    const times = sizes.get(size) ?? { ...UNKNOWN, ...(isAlone && { threads: SOON }) }
     sizes.set(size, times)
     return times
   }

@@ -67,7 +67,7 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     const staged = this.runtime.alloc(bytes.length, 'write')
     this.runtime.write(staged, bytes)
     const from = { buffer: { ...to.buffer, memory: staged }, offset: 0, bytes: bytes.length, written: false }
-    void this.#runOnce([{ kind: 'copy', from, to, bytes: from.bytes }])
+    void Promise.resolve(this.#runOnce([{ kind: 'copy', from, to, bytes: from.bytes }]))
       .catch(() => {}) // a device that is lost says so when work is submitted or read
       .finally(() => {
         if (!this.lifecycle.closed) this.runtime.free(staged)
@@ -101,20 +101,20 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     for (const job of recorded.idle.splice(0)) this.#release(job)
   }
 
-  async run(
+  run(
     commands: readonly CheckedCommand<number, P>[],
     recorded: RecordedJobs<J> | undefined,
     filled: readonly BoundRange<number>[],
-  ): Promise<Uint8Array[]> {
+  ): Uint8Array[] | Promise<Uint8Array[]> {
     if (recorded === undefined) return this.#runOnce(commands)
     const job = recorded.idle.pop() ?? this.runtime.encode(commands)
-    try {
-      if (!this.runtime.fill(job, filled)) return await this.#runOnce(fillCommands(commands, filled))
-      return this.#runHere(job, commands) ?? (await this.#run(job, commands))
-    } finally {
-      if (recorded.disposed) this.#release(job)
-      else recorded.idle.push(job)
-    }
+    return this.#finally(
+      () => (this.runtime.fill(job, filled) ? this.#runJob(job, commands) : this.#runOnce(fillCommands(commands, filled))),
+      () => {
+        if (recorded.disposed) this.#release(job)
+        else recorded.idle.push(job)
+      },
+    )
   }
 
   sync(): Promise<void> {
@@ -125,21 +125,38 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
     return this.runtime.close()
   }
 
-  async #runOnce(commands: readonly CheckedCommand<number, P>[]): Promise<Uint8Array[]> {
+  #runOnce(commands: readonly CheckedCommand<number, P>[]): Uint8Array[] | Promise<Uint8Array[]> {
     const job = this.runtime.encode(commands)
+    return this.#finally(
+      () => this.#runJob(job, commands),
+      () => this.#release(job),
+    )
+  }
+
+  /** Work, and what is to be done after it: at once, if it is done then. */
+  #finally(work: () => Uint8Array[] | Promise<Uint8Array[]>, after: () => void): Uint8Array[] | Promise<Uint8Array[]> {
+    let got: Uint8Array[] | Promise<Uint8Array[]>
     try {
-      return this.#runHere(job, commands) ?? (await this.#run(job, commands))
-    } finally {
-      this.#release(job)
+      got = work()
+    } catch (error) {
+      after()
+      throw error
     }
+    if (!Array.isArray(got)) return got.finally(after)
+    after()
+    return got
+  }
+
+  #runJob(job: J, commands: readonly CheckedCommand<number, P>[]): Uint8Array[] | Promise<Uint8Array[]> {
+    return this.#runHere(job, commands) ?? this.#run(job, commands)
   }
 
   /** What brief work gives, done at once; undefined for all other. */
   #runHere(job: J, commands: readonly CheckedCommand<number, P>[]): Uint8Array[] | undefined {
     if (this.runtime.pending > 0 || !this.#brief.takes(commands)) return undefined
     let done = false
-    this.#brief.run(commands, () => {
-      done = this.runtime.runHere(job)
+    this.#brief.run(commands, (helped) => {
+      done = this.runtime.runHere(job, helped)
     })
     return done ? this.#results(job) : undefined
   }
@@ -152,7 +169,9 @@ export class CpuBackend<J extends Job, P extends Program> implements Backend<num
   }
 
   #results({ reads }: J): Uint8Array[] {
-    return reads.map(({ at, bytes }) => this.runtime.read(at, bytes))
+    const results: Uint8Array[] = []
+    for (const { at, bytes } of reads) results.push(this.runtime.read(at, bytes))
+    return results
   }
 
   #release(job: J): void {

@@ -52,9 +52,7 @@ export class Heap {
 
   /** A copy of a part of the memory. */
   copy(at: number, bytes: number): Uint8Array<ArrayBuffer> {
-    const copied = new Uint8Array(bytes)
-    copied.set(this.bytes.subarray(at, at + bytes))
-    return copied
+    return this.bytes.slice(at, at + bytes) // also of shared memory it is memory of its own
   }
 
   alloc(bytes: number, op = 'alloc'): number {

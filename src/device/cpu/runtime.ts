@@ -39,8 +39,11 @@ export interface Runtime<J extends Job, P extends Program> {
   fill(job: J, filled: readonly BoundRange<number>[]): boolean
   /** Resolves when it is done; jobs are done in the order they are given. Rejects with `device-failed`. */
   run(job: J): Promise<void>
-  /** Does a job on this thread, while nothing is pending; false if it cannot be done so. Throws `device-failed`. */
-  runHere(job: J): boolean
+  /**
+   * Does a job on this thread, while nothing is pending; false if it cannot be done so. `helped`: other threads may take parts of it.
+   * Throws `device-failed`.
+   */
+  runHere(job: J, helped: boolean): boolean
   release(job: J): void
   /** Nothing may be pending. */
   close(): Promise<void>

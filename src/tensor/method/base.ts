@@ -35,12 +35,13 @@ export abstract class BaseMethods {
     return `[${this.shape.join(',')}]`
   }
 
-  /** Refuses operands that are neither tensors nor numbers; `op` is who asks. */
-  protected checkOperands(op: string, operands: readonly unknown[]): void {
-    operands.forEach((operand, i) => {
-      if (typeof operand === 'number' || operand instanceof BaseMethods) return
-      fail(op, `operand ${i} is no tensor`, describeKind(operand), 'a tensor or a number')
-    })
+  /** Refuses operands that are neither tensors nor numbers; `op` is who asks, `first` the number of the first. */
+  protected checkOperands(op: string, operands: readonly unknown[], first = 0): void {
+    for (let i = 0; i < operands.length; i++) {
+      const operand = operands[i]
+      if (typeof operand !== 'number' && !(operand instanceof BaseMethods))
+        fail(op, `operand ${first + i} is no tensor`, describeKind(operand), 'a tensor or a number')
+    }
   }
 
   /** Refuses operands that are no tensors; those that may be left out may be undefined. */

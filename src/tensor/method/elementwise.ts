@@ -7,31 +7,34 @@ import type { MapExpr } from '../../kernel/map/expr.ts'
 import { type MapOp, mapOp } from '../../kernel/map/op.ts'
 import { isFloatType, promote, promoteNumber } from '../promote.ts'
 import { checkElementType, checkFinite, checkList } from '../operand.ts'
+import type { TensorType } from '../node.ts'
 import { BaseMethods } from './base.ts'
 
 export abstract class ElementwiseMethods extends BaseMethods {
   /** Applies an operation of maps to this and the other operands. */
   #map(op: MapOp, ...others: readonly (this | number)[]): this {
     const { takes, gives } = mapOp(op)
-    const operands = [this, ...others]
-    this.checkOperands(op, operands)
-    const types = operands.flatMap((operand) => (typeof operand === 'number' ? [] : [operand.elementType(op)]))
-    const numbers = operands.filter((operand) => typeof operand === 'number')
-    const common = numbers.reduce(promoteNumber, types.reduce(promote))
+    this.checkOperands(op, others, 1)
+    let common = this.elementType(op)
+    for (const other of others) if (typeof other !== 'number') common = promote(common, other.elementType(op))
+    for (const other of others) if (typeof other === 'number') common = promoteNumber(common, other)
     const type =
       takes === 'float' && !isFloatType(common) ? 'f32' : takes === 'bool' ? 'bool' : takes === 'any' ? common : arithmetic(common)
-    return this.#apply(op, operands, type, gives ?? type)
+    return this.#apply(op, others, type, gives ?? type)
   }
 
   /** The operation in one type; operands of another are cast. */
-  #apply(op: MapOp, operands: readonly (this | number)[], type: ElementType, result: ElementType): this {
-    const src: this[] = []
-    const args = operands.map((operand): MapExpr => {
-      if (typeof operand === 'number') return { const: operand, type: registerOf(type) }
-      const known = src.indexOf(operand)
-      const input = { input: known >= 0 ? known : src.push(operand) - 1 }
-      return operand.dtype === type ? input : { cast: type, of: input }
-    })
+  #apply(op: MapOp, others: readonly (this | number)[], type: ElementType, result: ElementType): this {
+    const src: this[] = [this]
+    const args: MapExpr[] = [inputAs(0, this.dtype, type)]
+    for (const other of others) {
+      if (typeof other === 'number') {
+        args.push({ const: other, type: registerOf(type) })
+        continue
+      }
+      const known = src.indexOf(other)
+      args.push(inputAs(known >= 0 ? known : src.push(other) - 1, other.dtype, type))
+    }
     return this.apply('map', src, { expr: { op, args }, type: result })
   }
 
@@ -275,6 +278,11 @@ export abstract class ElementwiseMethods extends BaseMethods {
   shiftRight(by: this | number): this {
     return this.#map('shiftRight', by)
   }
+}
+
+/** An operand of a map, cast where it is of another type. */
+function inputAs(input: number, from: TensorType, type: ElementType): MapExpr {
+  return from === type ? { input } : { cast: type, of: { input } }
 }
 
 /** Bools are counted with. */

@@ -187,11 +187,15 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
   }
 
   /** Not where it is to be found out first who multiplies. */
-  runHere({ segments, settled }: MixedJob): boolean {
+  runHere({ segments, settled }: MixedJob, helped: boolean): boolean {
     if (!settled) return false
     for (const segment of segments) {
-      if ('native' in segment) checkStatus(this.#native.runHere(this.#own, this.#memory.addressOf(segment.native.block), this.#ownTicket++))
-      else this.#foreignRuntime().runHere(segment.wasm)
+      if ('wasm' in segment) {
+        this.#foreignRuntime().runHere(segment.wasm, helped)
+        continue
+      }
+      const at = this.#memory.addressOf(segment.native.block)
+      checkStatus(helped ? this.#native.runHere(this.#pool, at, this.#ticket++) : this.#native.runHere(this.#own, at, this.#ownTicket++))
     }
     return true
   }

@@ -11,6 +11,15 @@ import { TASK, TASK_BYTES } from './layout.ts'
 type Run = (args: number, scratch: number, begin: number, end: number) => void
 
 const SLICE = 4 // milliseconds
+/** Fields of a task, counted in words. */
+const WORD = {
+  kind: TASK.kind >> 2,
+  next: TASK.next >> 2,
+  total: TASK.total >> 2,
+  chunk: TASK.chunk >> 2,
+  what: TASK.what >> 2,
+  where: TASK.where >> 2,
+} as const
 
 export class Inline implements Executor {
   readonly #heap: Heap
@@ -55,9 +64,46 @@ export class Inline implements Executor {
 
   /** Does a job without a pause, while nothing is pending. */
   runAtOnce({ tasks, count, scratch }: PostedJob): void {
+    const { words, bytes } = this.#heap // nobody makes it larger meanwhile
+    const runs = this.#runs
     for (let index = 0; index < count; index++) {
-      const { run, total, where } = this.#read(tasks + index * TASK_BYTES)
-      if (run !== undefined) guarded(() => run(where, scratch, 0, total))
+      const at = (tasks + index * TASK_BYTES) >>> 2
+      const [kind, total] = [words[at + WORD.kind], (words[at + WORD.total] ?? 0) >>> 0]
+      const [what, where] = [(words[at + WORD.what] ?? 0) >>> 0, (words[at + WORD.where] ?? 0) >>> 0]
+      if (kind === KIND.copy) bytes.copyWithin(where, what, what + total)
+      else if (kind === KIND.fill) bytes.fill(what, where, where + total)
+      else {
+        const run = runs[what] ?? this.#load(tasks + index * TASK_BYTES)
+        try {
+          run(where, scratch, 0, total)
+        } catch (cause) {
+          throw failed(cause)
+        }
+      }
+    }
+  }
+
+  /** Whether others can take parts of a job: it is one dispatch, of several chunks. */
+  isShareable({ tasks, count }: PostedJob): boolean {
+    const { words } = this.#heap
+    const at = tasks >>> 2
+    return count === 1 && words[at + WORD.kind] === KIND.dispatch && (words[at + WORD.total] ?? 0) > (words[at + WORD.chunk] ?? 0)
+  }
+
+  /** Takes chunks of a job that others take chunks of, too, until none are left. `scratch` is this thread's own. */
+  runShare({ tasks }: PostedJob, scratch: number): void {
+    const { words } = this.#heap
+    const at = tasks >>> 2
+    const [total, chunk, where] = [words[at + WORD.total] ?? 0, words[at + WORD.chunk] ?? 1, (words[at + WORD.where] ?? 0) >>> 0]
+    const run = this.#runs[words[at + WORD.what] ?? 0] ?? this.#load(tasks)
+    for (;;) {
+      const begin = chunk * Atomics.add(words, at + WORD.next, 1)
+      if (begin >= total) return
+      try {
+        run(where, scratch, begin, Math.min(begin + chunk, total))
+      } catch (cause) {
+        throw failed(cause)
+      }
     }
   }
 
@@ -82,14 +128,18 @@ export class Inline implements Executor {
     const [total, what, where, kind] = [field(TASK.total), field(TASK.what), field(TASK.where), field(TASK.kind)]
     if (kind === KIND.copy) this.#heap.bytes.copyWithin(where, what, what + total)
     else if (kind === KIND.fill) this.#heap.bytes.fill(what, where, where + total)
-    else return { run: (this.#runs[what] ??= this.#instantiate(field(TASK.code), field(TASK.codeBytes))), total, where }
+    else return { run: this.#runs[what] ?? this.#load(task), total, where }
     return { total, where }
   }
 
-  #instantiate(at: number, bytes: number): Run {
-    const module = new WebAssembly.Module(this.#heap.copy(at, bytes))
+  /** The program of a task that is met for the first time. */
+  #load(task: number): Run {
+    const field = (offset: number): number => (this.#heap.words[(task + offset) >>> 2] ?? 0) >>> 0
+    const module = new WebAssembly.Module(this.#heap.copy(field(TASK.code), field(TASK.codeBytes)))
     const { exports } = new WebAssembly.Instance(module, importsFor(this.#heap.memory))
-    return exports['run'] as Run // which every module of emitWasm has
+    const run = exports['run'] as Run // which every module of emitWasm has
+    this.#runs[field(TASK.what)] = run
+    return run
   }
 
   async #breathe(): Promise<void> {
@@ -105,10 +155,14 @@ function guarded(run: () => void): void {
   try {
     run()
   } catch (cause) {
-    throw new IngotError('device-failed', `a kernel failed: ${messageOf(cause)}`, {
-      op: 'submit',
-      cause,
-      hint: 'the device is still usable',
-    })
+    throw failed(cause)
   }
+}
+
+function failed(cause: unknown): IngotError {
+  return new IngotError('device-failed', `a kernel failed: ${messageOf(cause)}`, {
+    op: 'submit',
+    cause,
+    hint: 'the device is still usable',
+  })
 }

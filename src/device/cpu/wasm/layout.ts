@@ -14,12 +14,28 @@ export const CONTROL = {
   notify: 1280,
   /** how often a thread looks at the barrier before it sleeps, beyond the least */
   patience: 1344,
+  /** how often a thread has gone past a job of the main thread's own */
+  passed: 1408,
 } as const
 
 /** Jobs lie in a ring: job n in slot n modulo `slots`. */
 export const RING = { at: 2048, slots: 64, bytes: 512 } as const
 /** Fields of a job. */
-export const JOB = { tasks: 0, count: 4, scratch: 8, scratchStride: 12, failed: 16, textBytes: 20, text: 24 } as const
+export const JOB = {
+  tasks: 0,
+  count: 4,
+  scratch: 8,
+  scratchStride: 12,
+  failed: 16,
+  textBytes: 20,
+  /** not 0: the main thread does it itself, and threads that come while it is open may take parts */
+  own: 24,
+  /** threads that may be at work on a job of the main thread's own */
+  active: 28,
+  text: 64,
+} as const
+/** States of a job that the main thread does itself. */
+export const OWN = { open: 1, closed: 2 } as const
 export const MOST_TEXT = RING.bytes - JOB.text
 
 /** A job is a list of tasks: work that threads take in chunks. */

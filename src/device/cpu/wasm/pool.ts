@@ -6,7 +6,7 @@ import { IngotError } from '../../../base/error.ts'
 import { isNode } from '../../core/platform.ts'
 import type { Heap } from '../heap.ts'
 import type { Executor, PostedJob } from './executor.ts'
-import { CONTROL, JOB, RING, TASK, TASK_BYTES, slotOf } from './layout.ts'
+import { CONTROL, JOB, OWN, RING, TASK, TASK_BYTES, slotOf } from './layout.ts'
 import { buildRunner } from './runner.ts'
 import { type Thread, startThread } from './thread.ts'
 
@@ -21,6 +21,10 @@ const waitAsync = (Atomics as { readonly waitAsync?: WaitAsync }).waitAsync
 /** Threads that die this often without finishing a job will not do better. */
 const MOST_DEATHS = 3
 const KEEP_ALIVE = 2 ** 30 // milliseconds
+/** Jobs in the ring: the other half is for those of the main thread's own that some thread has not gone past. */
+const MOST_POSTED = RING.slots / 2
+/** Milliseconds after which a thread that is at work on a part is taken for dead. */
+const PATIENCE = 5000
 
 const lost = (): IngotError =>
   new IngotError('device-lost', 'the worker threads of the cpu device do not stay alive', { op: 'submit', hint: 'open a new one' })
@@ -36,6 +40,8 @@ export class Pool implements Executor {
   readonly #jobs: Pending[] = []
   #posted = 0
   #done = 0
+  /** jobs of the main thread's own */
+  #own = 0
   #watching = false
   #deaths = 0
   #epoch = 0
@@ -68,6 +74,42 @@ export class Pool implements Executor {
     })
   }
 
+  /**
+   * Has `share` do a job of one task on this thread, while threads that wake up in time take parts of it, too. Returns when all of it is
+   * done; false if there should be no help now, and nothing has happened.
+   */
+  help(job: PostedJob, share: () => void): boolean {
+    if (this.#jobs.length > 0 || this.#deaths > 0) return false
+    const words = this.#words
+    const behind = this.#own * this.#count - Atomics.load(words, CONTROL.passed >> 2)
+    if (behind >= MOST_POSTED) {
+      Atomics.notify(words, CONTROL.posted >> 2) // those that sleep have to catch up
+      return false
+    }
+    const slot = slotOf(this.#posted)
+    this.#write(job, slot, OWN.open)
+    this.#own++
+    this.#done = ++this.#posted // nobody waits for it
+    Atomics.store(words, CONTROL.posted >> 2, this.#posted)
+    Atomics.notify(words, CONTROL.posted >> 2, this.#count - 1) // this thread has a core, too
+    try {
+      share()
+    } finally {
+      Atomics.store(words, (slot + JOB.own) >> 2, OWN.closed)
+      this.#waitForHelp(slot)
+    }
+    if (Atomics.load(words, (slot + JOB.failed) >> 2) !== 0) throw this.#failure(slot)
+    return true
+  }
+
+  /** Those who took a part end soon: there is nothing to do but to look. */
+  #waitForHelp(slot: number): void {
+    const begun = performance.now()
+    while (Atomics.load(this.#words, (slot + JOB.active) >> 2) > 0)
+      if (performance.now() - begun > PATIENCE)
+        throw new IngotError('device-failed', 'a worker thread does not come back', { op: 'submit', hint: 'open a new device' })
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     const threads = await this.#threads
@@ -77,10 +119,10 @@ export class Pool implements Executor {
   }
 
   #post(): void {
-    const waiting = this.#jobs.slice(this.#posted - this.#done, RING.slots)
+    const waiting = this.#jobs.slice(this.#posted - this.#done, MOST_POSTED)
     if (waiting.length === 0) return
     for (const job of waiting) {
-      this.#write(job, slotOf(this.#posted))
+      this.#write(job, slotOf(this.#posted), 0)
       Atomics.store(this.#words, CONTROL.posted >> 2, ++this.#posted)
     }
     Atomics.notify(this.#words, CONTROL.posted >> 2)
@@ -88,7 +130,7 @@ export class Pool implements Executor {
     void this.#watch()
   }
 
-  #write(job: Pending, slot: number): void {
+  #write(job: PostedJob, slot: number, own: number): void {
     const { words } = this.#heap
     for (let index = 0; index < job.count; index++) words[(job.tasks + index * TASK_BYTES + TASK.next) >>> 2] = 0
     words[(slot + JOB.tasks) >> 2] = job.tasks
@@ -96,6 +138,8 @@ export class Pool implements Executor {
     words[(slot + JOB.scratch) >> 2] = job.scratch
     words[(slot + JOB.scratchStride) >> 2] = job.scratchStride
     words[(slot + JOB.failed) >> 2] = 0
+    words[(slot + JOB.active) >> 2] = 0
+    words[(slot + JOB.own) >> 2] = own
   }
 
   /** Waits while jobs are posted. Without waitAsync, messages call #settle. */
@@ -103,7 +147,8 @@ export class Pool implements Executor {
     if (this.#watching || waitAsync === undefined) return
     this.#watching = true
     while (this.#jobs.length > 0 && !this.#closed) {
-      const { value } = waitAsync(this.#words, CONTROL.done >> 2, this.#done)
+      const done = Atomics.load(this.#words, CONTROL.done >> 2) // may be behind: nobody waits for jobs of this thread's own
+      const { value } = done > this.#done ? { value: '' } : waitAsync(this.#words, CONTROL.done >> 2, done)
       if (typeof value !== 'string') await value
       this.#settle()
     }
@@ -118,17 +163,15 @@ export class Pool implements Executor {
       const job = this.#jobs.shift()
       this.#deaths = 0
       if (Atomics.load(this.#words, (slot + JOB.failed) >> 2) === 0) job?.resolve()
-      else
-        job?.reject(
-          new IngotError('device-failed', `a kernel failed: ${this.#text(slot)}`, { op: 'submit', hint: 'the device is still usable' }),
-        )
+      else job?.reject(this.#failure(slot))
     }
     this.#post()
     if (this.#jobs.length === 0) this.#holdProcess(false)
   }
 
-  #text(slot: number): string {
-    return new TextDecoder().decode(this.#heap.copy(slot + JOB.text, this.#words[(slot + JOB.textBytes) >> 2] ?? 0))
+  #failure(slot: number): IngotError {
+    const text = new TextDecoder().decode(this.#heap.copy(slot + JOB.text, this.#words[(slot + JOB.textBytes) >> 2] ?? 0))
+    return new IngotError('device-failed', `a kernel failed: ${text}`, { op: 'submit', hint: 'the device is still usable' })
   }
 
   #holdProcess(busy: boolean): void {
@@ -139,8 +182,7 @@ export class Pool implements Executor {
   }
 
   #reset(): void {
-    this.#posted = 0
-    this.#done = 0
+    this.#posted = this.#done = this.#own = 0
     for (const at of Object.values(CONTROL)) Atomics.store(this.#words, at >> 2, 0)
     Atomics.store(this.#words, CONTROL.notify >> 2, waitAsync === undefined ? 1 : 0)
   }

@@ -7,7 +7,7 @@ import type { FunctionBody } from '../../../emit/wasm/body.ts'
 import { MOST_PAGES } from '../../../emit/wasm/page.ts'
 import { WasmModule } from '../../../emit/wasm/module.ts'
 import { KIND } from '../encode.ts'
-import { CONTROL, JOB, RING, TASK, TASK_BYTES } from './layout.ts'
+import { CONTROL, JOB, OWN, RING, TASK, TASK_BYTES } from './layout.ts'
 
 // A look takes about a nanosecond.
 /** Looks for a job before sleeping: long enough to bridge the gap between the steps of a decoding model. */
@@ -31,7 +31,8 @@ export function buildRunner(): Uint8Array<ArrayBuffer> {
   const wait = module.function('wait', { params: ['i32', 'i32', 'i32'], results: ['i32'] }, writeWait)
   const barrier = module.function('barrier', { params: ['i32'] }, (f) => writeBarrier(f, wait))
   const take = module.function('take', { params: ['i32', 'i32', 'i32', 'i32'] }, (f) => writeTake(f, call))
-  const job = module.function('job', { params: ['i32', 'i32', 'i32'] }, (f) => writeJob(f, barrier, take))
+  const help = module.function('help', { params: ['i32', 'i32'] }, (f) => writeHelp(f, take))
+  const job = module.function('job', { params: ['i32', 'i32', 'i32'] }, (f) => writeJob(f, { barrier, take, help }))
   module.function('serve', { params: ['i32', 'i32'], export: true }, (f) => writeServe(f, { wait, job, notify }))
   return module.encode()
 }
@@ -160,10 +161,30 @@ function writeTake(f: FunctionBody, call: Callee): void {
   })
 }
 
+/**
+ * Takes parts of a job of one task that the main thread does itself, if it is still open. Who comes counts itself before it looks, and the
+ * main thread looks for such after it closed the job: nobody is at work on one that it has left.
+ */
+function writeHelp(f: FunctionBody, take: Callee): void {
+  const [slot, thread] = [f.param(0, 'slot'), f.param(1, 'thread')]
+  f.localGet(slot).i32Const(1).emit('i32.atomic.rmw.add', { offset: JOB.active }).emit('drop')
+  f.localGet(slot).emit('i32.atomic.load', { offset: JOB.own }).i32Const(OWN.open).emit('i32.eq')
+  f.if(() => {
+    f.localGet(slot).emit('i32.load', { offset: JOB.tasks })
+    f.localGet(slot).emit('i32.load', { offset: JOB.scratch })
+    f.localGet(slot).emit('i32.load', { offset: JOB.scratchStride }).localGet(thread).emit('i32.mul').emit('i32.add')
+    f.localGet(slot).i32Const(0).call(take) // no long runs: it is not known who comes
+  })
+  f.localGet(slot).i32Const(-1).emit('i32.atomic.rmw.add', { offset: JOB.active }).emit('drop')
+  f.i32Const(CONTROL.passed).i32Const(1).emit('i32.atomic.rmw.add').emit('drop')
+}
+
 /** The tasks of a job, in order. A failed job does nothing more, but meets at every barrier. */
-function writeJob(f: FunctionBody, barrier: Callee, take: Callee): void {
+function writeJob(f: FunctionBody, { barrier, take, help }: Readonly<Record<'barrier' | 'take' | 'help', Callee>>): void {
   const [slot, thread, threads] = [f.param(0, 'slot'), f.param(1, 'thread'), f.param(2, 'threads')]
   const [task, last, scratch] = [f.local('i32', 'task'), f.local('i32', 'last'), f.local('i32', 'scratch')]
+  f.localGet(slot).emit('i32.atomic.load', { offset: JOB.own })
+  f.if(() => f.localGet(slot).localGet(thread).call(help).emit('return'))
   f.localGet(slot).emit('i32.load', { offset: JOB.tasks }).localTee(task)
   f.localGet(slot).emit('i32.load', { offset: JOB.count }).i32Const(TASK_BYTES).emit('i32.mul').emit('i32.add').localSet(last)
   f.localGet(slot).emit('i32.load', { offset: JOB.scratch })

@@ -40,6 +40,7 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
   readonly #heap: Heap
   readonly #threads: number
   readonly #executor: Executor
+  readonly #pool: Pool | undefined
   /** this very thread, for work that is not worth others */
   readonly #here: Inline
   #programs = 0
@@ -54,7 +55,8 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
     this.#heap = heap
     this.#threads = Math.max(threads, 1)
     this.#here = new Inline(heap)
-    this.#executor = threads > 0 ? new Pool(heap, threads) : this.#here
+    this.#pool = threads > 0 ? new Pool(heap, threads) : undefined
+    this.#executor = this.#pool ?? this.#here
     this.caps = cpuCaps({ width: 4, threads: this.#threads, bufferBytes: heap.mostBytes, streams: STREAMS })
   }
 
@@ -119,8 +121,13 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
     return done
   }
 
-  runHere(job: WasmJob): boolean {
-    this.#here.runAtOnce(this.#posted(job))
+  runHere(job: WasmJob, helped: boolean): boolean {
+    const posted = this.#posted(job)
+    if (helped && this.#pool !== undefined && this.#threads > 1 && this.#here.isShareable(posted)) {
+      const scratch = this.#scratch.at + this.#scratch.stride * this.#threads
+      if (this.#pool.help(posted, () => this.#here.runShare(posted, scratch))) return true
+    }
+    this.#here.runAtOnce(posted)
     return true
   }
 
@@ -147,7 +154,7 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
   #needScratch(bytes: number): void {
     if (bytes <= this.#scratch.stride) return
     const stride = Math.ceil(bytes / 4096) * 4096
-    const at = this.#heap.alloc(stride * this.#threads, 'submit')
+    const at = this.#heap.alloc(stride * (this.#threads + 1), 'submit') // this thread has some, too
     const old = this.#scratch
     if (old.stride > 0 && this.pending === 0) this.#heap.free(old.at)
     else if (old.stride > 0) void this.#last.then(() => this.#heap.free(old.at))
