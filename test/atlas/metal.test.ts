@@ -4,6 +4,7 @@ import { Executor } from '../../src/atlas/executor.ts'
 import { metal } from '../../src/device/metal/metal.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { describeCompiled } from './compiled.ts'
+import { describeDoubles } from './double.ts'
 import { expectSameResults } from './random.ts'
 
 const missing = await missingMetal()
@@ -15,6 +16,7 @@ describe.skipIf(missing !== undefined)(`on metal${missing === undefined ? '' : `
   })
   afterAll(() => executor.close())
   describeCompiled(() => executor)
+  describeDoubles(() => executor)
 
   it('agrees with the interpreter about random programs', async () => {
     await expectSameResults(executor, { programs: 4, f64: false })
