@@ -1,12 +1,12 @@
 // Compiled programs on WebGPU, on the driver of this project.
-import { afterAll, beforeAll, describe, it } from 'vitest'
+import { afterAll, beforeAll, describe } from 'vitest'
 import { Executor } from '../../src/atlas/executor.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { missingGpu } from '../device/missing.ts'
 import { describeCompiled } from './compiled.ts'
 import { describeDoubles } from './double.ts'
 import { testIntegers } from './integers.ts'
-import { expectSameResults } from './random.ts'
+import { testRandomPrograms } from './random.ts'
 
 const missing = await missingGpu()
 
@@ -21,7 +21,5 @@ describe.skipIf(missing !== undefined)(`on webgpu${missing === undefined ? '' : 
 
   describeDoubles(() => executor)
 
-  it('agrees with the interpreter about random programs', async () => {
-    await expectSameResults(executor, { programs: 3, f64: false })
-  })
+  testRandomPrograms(() => executor, { programs: 3, f64: false })
 })
