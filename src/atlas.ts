@@ -22,14 +22,16 @@ export {
   turnClass,
 } from './atlas/class.ts'
 export { type CompileOptions, type CompiledProgram, compileProgram } from './atlas/compile/compile.ts'
-export type { Execution, Handle, SlotInfo } from './atlas/executor.ts'
+export type { Handles } from './atlas/compile/memory.ts'
+export type { Execution, SlotInfo } from './atlas/executor.ts'
 export { decodeProgram, encodeProgram } from './atlas/file.ts'
 export { INSTRUCTIONS, type Instruction, type InstructionName } from './atlas/instruction/index.ts'
 export { type Memory, type RunResult, interpretProgram } from './atlas/interpret.ts'
 export { type Extent, type Launch, type LaunchOptions, linearLaunch, resolveLaunch, totalLanes } from './atlas/launch.ts'
+export type { Handle } from './atlas/memory-table.ts'
 export type { Address, Condition, Scope } from './atlas/operand.ts'
 export { type AtlasProgram, type Problem, validate } from './atlas/program.ts'
-export { parseProgram, printInstruction, printProgram } from './atlas/text.ts'
+export { bufferNames, parseProgram, printInstruction, printProgram } from './atlas/text.ts'
 export type { AtlasType, AtlasValue } from './atlas/type.ts'
 
 export type Executor = DeviceExecutor

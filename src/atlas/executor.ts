@@ -1,12 +1,13 @@
-// Runs programs on a device: memory by handle, 96 slots for it, the boundary pool, and programs that are compiled once. What a program ran
-// into on the device is thrown after the submission, as the interpreter would throw it. Opens no device; `ingot/atlas` does.
+// Runs programs on a device: memory by handle, 96 slots for it, pools, the boundary pool, and programs that are compiled once. What a
+// program ran into on the device is thrown after the submission, as the interpreter would throw it. Opens no device; `ingot/atlas` does.
 //
-// Invariants: handles count from 1 and are never given out twice; a slot comes back when its handle is freed; a call that is refused has
-// changed nothing.
+// Invariants: handles count from 1 and are never given out twice (memory-table.ts); a slot comes back when its handle is freed; a call that
+// is refused has changed nothing.
 
 import { IngotError } from '../base/error.ts'
 import type { BufferHandle, Command, Device, Dispatch, Program, Range, Stats } from '../device/device.ts'
-import { packUniforms } from '../ir/kernel.ts'
+import { scalarOf } from '../base/dtype.ts'
+import { buffersOf, packUniforms, uses } from '../ir/kernel.ts'
 import { BOUNDARY_BYTES, CLASSES, CLASS_BYTES, PAGES, PAGE_BYTES } from './class.ts'
 import {
   type Binding,
@@ -14,31 +15,44 @@ import {
   type CompiledProgram,
   NOTE_BYTES,
   compileProgram,
+  computesHandles,
+  isOfHost,
   noteOffset,
   readNote,
+  sizeName,
   statusBytes,
 } from './compile/compile.ts'
 import { type Launch, type LaunchOptions, resolveLaunch, totalLanes } from './launch.ts'
 import type { RunResult } from './interpret.ts'
+import type { Handles } from './compile/memory.ts'
+import { type Handle, type HeldMemory, MemoryTable, allocateZeros, isFrom } from './memory-table.ts'
 import type { AtlasProgram } from './program.ts'
-
-/** Memory of an executor, from 1 on. */
-export type Handle = number
+import { printInstruction } from './text.ts'
 
 /** A program to run: on how many lanes, on which memory. */
-export interface Execution extends LaunchOptions, CompileOptions {
+export interface Execution extends LaunchOptions, Pick<CompileOptions, 'checks'> {
   readonly program: AtlasProgram
-  /** which memory the handles in the program mean; those that are not named mean themselves */
+  /**
+   * Which memory the handles in the program mean; those that are not named mean themselves. A handle that is computed while running means
+   * one of those that are named or, if there is no list, any memory of the executor.
+   */
   readonly buffers?: Readonly<Record<number, Handle>>
+  /** The same for pools. */
+  readonly pools?: Readonly<Record<number, Handle>>
+  /** true: a device without f64 may compute f64 as f32; default false: it refuses */
+  readonly f64AsF32?: boolean
 }
 
-/** What takes a slot. */
-interface Slot {
+/** What takes a slot; its range is its own buffer, or a part of the boundary pool. */
+interface Slot extends HeldMemory {
   readonly index: number
-  readonly bytes: number
-  /** its own buffer, or a part of the boundary pool */
-  readonly range: Range
   readonly isBoundary: boolean
+}
+
+/** A program for one block, with and without checks, and so on. */
+interface Ready {
+  readonly compiled: CompiledProgram
+  readonly program: Promise<Program>
 }
 
 /** A slot that is taken. */
@@ -53,14 +67,16 @@ export interface SlotInfo {
 /** Runs programs on a device, and holds their memory. */
 export class Executor implements AsyncDisposable {
   readonly #device: Device
-  readonly #slots = new Map<Handle, Slot>()
-  readonly #compiled = new WeakMap<AtlasProgram, Map<string, { compiled: CompiledProgram; program: Promise<Program> }>>()
-  #nextHandle = 1
+  readonly #slots: MemoryTable<Slot>
+  readonly #pools: MemoryTable<HeldMemory>
+  readonly #known = new WeakMap<AtlasProgram, { readonly computesHandles: boolean; readonly forms: Map<string, Ready> }>()
   #boundary: BufferHandle | undefined
 
   /** The executor closes the device when it is closed. */
   constructor(device: Device) {
     this.#device = device
+    this.#slots = new MemoryTable(device, 'memory')
+    this.#pools = new MemoryTable(device, 'pool')
   }
 
   get device(): Device {
@@ -74,14 +90,14 @@ export class Executor implements AsyncDisposable {
 
   /** The slots that are taken, by class. */
   get slots(): SlotInfo[] {
-    return [...this.#slots]
+    return this.#slots
+      .entries()
       .map(([handle, { index, bytes, isBoundary }]) => ({ class: index, handle, bytes, boundary: isBoundary }))
       .toSorted((a, b) => a.class - b.class)
   }
 
   /** `bytes` of memory, all zero, in the first free slot. */
   allocate(bytes: number): Handle {
-    if (!Number.isInteger(bytes) || bytes < 1) throw wrong('allocate', 'no size', bytes, 'a whole number of bytes from 1')
     const index = Array.from({ length: CLASSES }, (_, each) => each).find((each) => this.#slotOfClass(each) === undefined)
     if (index === undefined) {
       throw new IngotError('too-large', 'all class slots are taken', {
@@ -90,10 +106,7 @@ export class Executor implements AsyncDisposable {
         hint: 'free one first',
       })
     }
-    const whole = Math.ceil(bytes / 4) * 4
-    const buffer = this.#device.alloc(whole)
-    this.#device.write(buffer, 0, new Uint8Array(whole))
-    return this.#take({ index, bytes, range: { buffer, offset: 0, bytes: whole }, isBoundary: false })
+    return this.#slots.add({ ...allocateZeros('allocate', this.#device, bytes), index, isBoundary: false })
   }
 
   /** The memory of a class in the boundary pool, `width` pages of `height` bytes each. */
@@ -108,37 +121,60 @@ export class Executor implements AsyncDisposable {
         wanted: `1 to ${PAGES} pages of 1 to ${PAGE_BYTES} bytes`,
       })
     }
-    if (this.#slotOfClass(index) !== undefined) throw wrong(op, 'the slot of this class is taken', index, 'a free one')
+    if (this.#slotOfClass(index) !== undefined) {
+      throw new IngotError('bad-argument', 'the slot of this class is taken', { op, got: index, wanted: 'a free one' })
+    }
     const range = { buffer: this.#boundaryPool(), offset: index * CLASS_BYTES, bytes: CLASS_BYTES }
-    return this.#take({ index, bytes: width * height, range, isBoundary: true })
+    return this.#slots.add({ index, bytes: width * height, range, isOwn: false, isBoundary: true })
   }
 
   /** Ends a handle and gives its slot back. */
   free(handle: Handle): void {
-    const { range, isBoundary } = this.#slot('free', handle)
+    const { range, isBoundary } = this.#slots.remove('free', handle)
     if (!isBoundary) this.#device.free(range.buffer)
-    this.#slots.delete(handle)
   }
 
   bytesOf(handle: Handle): number {
-    return this.#slot('bytesOf', handle).bytes
+    return this.#slots.get('bytesOf', handle).bytes
   }
 
   /** Writes bytes; offset and length are multiples of 4, as devices want it, or reach the end. */
   copyTo(handle: Handle, bytes: Uint8Array, offset = 0): void {
-    const { range } = this.#within('copyTo', handle, offset, bytes.length)
-    const end = offset + bytes.length
-    const whole = end === this.bytesOf(handle) && bytes.length % 4 !== 0 ? padded(bytes) : bytes
-    this.#device.write(range.buffer, (range.offset ?? 0) + offset, whole)
+    this.#slots.write('copyTo', handle, bytes, offset)
   }
 
-  /** Reads bytes; offset and length are multiples of 4. */
-  async copyFrom(handle: Handle, offset = 0, length?: number): Promise<Uint8Array> {
-    const slot = this.#slot('copyFrom', handle)
-    const count = length ?? slot.bytes - offset
-    const { range } = this.#within('copyFrom', handle, offset, count)
-    const whole = Math.ceil(count / 4) * 4
-    return (await this.#device.read(range.buffer, (range.offset ?? 0) + offset, whole)).subarray(0, count)
+  /** Reads bytes; the offset is a multiple of 4. */
+  copyFrom(handle: Handle, offset = 0, length?: number): Promise<Uint8Array> {
+    return this.#slots.read('copyFrom', handle, offset, length)
+  }
+
+  /** A pool of `bytes` bytes, all zero, which all lanes share: poolload and poolstore know it by this handle. It takes no slot. */
+  allocatePool(bytes: number): Handle {
+    return this.#pools.add(allocateZeros('allocatePool', this.#device, bytes))
+  }
+
+  freePool(pool: Handle): void {
+    this.#device.free(this.#pools.remove('freePool', pool).range.buffer)
+  }
+
+  poolBytes(pool: Handle): number {
+    return this.#pools.get('poolBytes', pool).bytes
+  }
+
+  /** Writes bytes to a pool; offset and length are multiples of 4, as devices want it, or reach the end. */
+  copyToPool(pool: Handle, bytes: Uint8Array, offset = 0): void {
+    this.#pools.write('copyToPool', pool, bytes, offset)
+  }
+
+  /** Reads bytes of a pool; the offset is a multiple of 4. */
+  copyFromPool(pool: Handle, offset = 0, length?: number): Promise<Uint8Array> {
+    return this.#pools.read('copyFromPool', pool, offset, length)
+  }
+
+  /** Compiles a program for a launch, and says in words what became of it and what runs it. */
+  async explain(program: AtlasProgram, launch: Omit<Execution, 'program'> = {}): Promise<string> {
+    const { compiled } = await this.#prepare({ program, ...launch })
+    return `${compiled.explain()}\ndevice: ${this.#device.name}, ${this.#device.detail}`
   }
 
   /** Runs a program on all lanes of a launch. */
@@ -175,6 +211,7 @@ export class Executor implements AsyncDisposable {
   /** Closes the device, and with it all memory. */
   async close(): Promise<void> {
     this.#slots.clear()
+    this.#pools.clear()
     await this.#device.close()
   }
 
@@ -193,24 +230,60 @@ export class Executor implements AsyncDisposable {
   }
 
   /** The program of these settings; the same one is compiled once. */
-  #compile({ program, checks = true }: Execution, launch: Launch): { compiled: CompiledProgram; program: Promise<Program> } {
-    const known = this.#compiled.get(program) ?? new Map<string, { compiled: CompiledProgram; program: Promise<Program> }>()
-    this.#compiled.set(program, known)
-    const key = `${launch.block.join(',')} ${launch.sharedBytes} ${checks}`
-    const before = known.get(key)
+  #compile(execution: Execution, launch: Launch): Ready {
+    const { program, checks = true } = execution
+    const known = this.#known.get(program) ?? { computesHandles: computesHandles(program), forms: new Map<string, Ready>() }
+    this.#known.set(program, known)
+    const handles = known.computesHandles ? this.#handlesOf(execution) : {}
+    const f64AsF32 = execution.f64AsF32 === true && !this.#device.caps.f64
+    const key = JSON.stringify([launch.block, launch.sharedBytes, checks, f64AsF32, handles])
+    const before = known.forms.get(key)
     if (before !== undefined) return before
-    const compiled = compileProgram(program, launch, { checks })
+    const compiled = compileProgram(program, launch, { checks, f64AsF32, handles })
+    this.#checkFits(compiled, known.computesHandles)
     const made = { compiled, program: this.#device.compile(compiled.kernel) }
-    known.set(key, made)
+    known.forms.set(key, made)
     return made
   }
 
+  /** What a handle that is computed while running may mean. */
+  #handlesOf({ buffers, pools }: Execution): Required<Handles> {
+    const named = <T extends HeldMemory>(names: Readonly<Record<number, Handle>> | undefined, all: MemoryTable<T>): number[] =>
+      names === undefined ? all.entries().map(([handle]) => handle) : Object.keys(names).map(Number)
+    return { buffers: named(buffers, this.#slots), pools: named(pools, this.#pools) }
+  }
+
+  /** Refuses what only this device cannot do, with what to do about it. */
+  #checkFits({ program, kernel }: CompiledProgram, isOpen: boolean): void {
+    const { f64, bindings } = this.#device.caps
+    const isDouble = uses(kernel, ({ dtype }) => dtype !== 'void' && scalarOf(dtype) === 'f64')
+    if (!f64 && isDouble) {
+      const at = program.instructions.findIndex((each) => each.op === 'resAccum' || Object.values(each).includes('f64'))
+      const instruction = program.instructions[at]
+      throw new IngotError('unsupported', `${this.#device.name} has no f64`, {
+        op: 'atlas',
+        got: `instruction ${at}${instruction === undefined ? '' : `: ${printInstruction(instruction)}`}`,
+        hint: 'allow f32 by { f64AsF32: true }, or run it on cpu or reference',
+      })
+    }
+    const buffers = buffersOf(kernel).length
+    if (isOpen && buffers > bindings) {
+      throw new IngotError('too-large', 'a handle that is computed while running may mean any memory, and this device binds less at once', {
+        op: 'atlas',
+        got: `${buffers} buffers and pools`,
+        wanted: `at most ${bindings}`,
+        hint: 'name those that it may mean in buffers and pools',
+      })
+    }
+  }
+
   /** What a parameter of the kernel is; undefined for memory that is only for this launch. */
-  #bound({ buffers = {} }: Execution, binding: Binding): { range: Range; bytes: number } | undefined {
+  #bound({ buffers = {}, pools = {} }: Execution, binding: Binding): { range: Range; bytes: number } | undefined {
     if (binding === 'boundary') return { range: { buffer: this.#boundaryPool() }, bytes: BOUNDARY_BYTES }
-    if (typeof binding !== 'number') return undefined
-    const { range, bytes } = this.#slot('execute', buffers[binding] ?? binding)
-    return { range, bytes }
+    if (!isOfHost(binding)) return undefined
+    if (typeof binding === 'number') return this.#slots.get('execute', buffers[binding] ?? binding)
+    const pool = Number(binding.replace('pool', ''))
+    return this.#pools.get('execute', pools[pool] ?? pool)
   }
 
   #allocateScratch({ compiled, launch }: Prepared): Scratch {
@@ -236,7 +309,7 @@ export class Executor implements AsyncDisposable {
   }
 
   #dispatch({ compiled, program, launch, ranges }: Prepared, scratch: Scratch): Dispatch {
-    const uniforms = Object.fromEntries(compiled.bindings.map((binding, i) => [`buf${binding}_bytes`, ranges[i]?.bytes ?? 0]))
+    const uniforms = Object.fromEntries(compiled.bindings.map((binding, i) => [sizeName(binding), ranges[i]?.bytes ?? 0]))
     const buffers = compiled.bindings.flatMap((binding, i): Range[] => {
       const own = binding === 'status' || binding === 'pools' || binding === 'accumulators' ? scratch[binding] : undefined
       const range = ranges[i]?.range ?? (own === undefined ? undefined : { buffer: own })
@@ -253,31 +326,8 @@ export class Executor implements AsyncDisposable {
     return this.#boundary
   }
 
-  #take(slot: Slot): Handle {
-    const handle = this.#nextHandle++
-    this.#slots.set(handle, slot)
-    return handle
-  }
-
   #slotOfClass(index: number): Slot | undefined {
-    return [...this.#slots.values()].find((slot) => slot.index === index)
-  }
-
-  #slot(op: string, handle: Handle): Slot {
-    const slot = this.#slots.get(handle)
-    if (slot !== undefined) return slot
-    const wasFreed = Number.isInteger(handle) && handle > 0 && handle < this.#nextHandle
-    if (wasFreed && op === 'free') throw new IngotError('double-free', 'memory is freed twice', { op, got: handle })
-    throw new IngotError('unknown-handle', wasFreed ? 'memory was freed' : 'no such memory', { op, got: handle })
-  }
-
-  #within(op: string, handle: Handle, offset: number, length: number): Slot {
-    const slot = this.#slot(op, handle)
-    const isInside = isFrom(offset, 0, slot.bytes) && isFrom(length, 0, slot.bytes - offset)
-    if (!isInside) {
-      throw new IngotError('out-of-range', 'past the end', { op, got: [offset, offset + length], wanted: `within ${slot.bytes} bytes` })
-    }
-    return slot
+    return this.#slots.entries().find(([, slot]) => slot.index === index)?.[1]
   }
 }
 
@@ -307,19 +357,4 @@ interface Prepared {
   readonly program: Program
   readonly launch: Launch
   readonly ranges: readonly ({ readonly range: Range; readonly bytes: number } | undefined)[]
-}
-
-/** As many words as it takes; there is room for them behind the end. */
-function padded(bytes: Uint8Array): Uint8Array {
-  const whole = new Uint8Array(Math.ceil(bytes.length / 4) * 4)
-  whole.set(bytes)
-  return whole
-}
-
-function isFrom(value: number, low: number, high: number): boolean {
-  return Number.isInteger(value) && value >= low && value <= high
-}
-
-function wrong(op: string, what: string, got: unknown, wanted: string): IngotError {
-  return new IngotError('bad-argument', what, { op, got, wanted })
 }

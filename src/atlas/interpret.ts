@@ -11,6 +11,7 @@ import type { Jump } from './instruction/record.ts'
 import { type Launch, type LaunchOptions, lanesOf, placeOf, resolveLaunch, totalBlocks } from './launch.ts'
 import type { FaultCode, Machine, Meaning, Space } from './machine.ts'
 import { type Address, type Condition, PRESET } from './operand.ts'
+import { laneHandle } from './pool.ts'
 import { type AtlasProgram, checkProgram, operandsOf, targetOf } from './program.ts'
 import { type AtlasType, type AtlasValue, TYPES, convertValue, fit, isIntegerType, readValue, toBits, writeValue } from './type.ts'
 
@@ -21,6 +22,8 @@ export const CALL_DEPTH = 64
 export interface Memory {
   /** by handle */
   readonly buffers: ReadonlyMap<number, Uint8Array>
+  /** pools of the host, by handle below 2^32: memory apart from the buffers, which all lanes share */
+  readonly pools?: ReadonlyMap<number, Uint8Array>
   /** the boundary pool; zeros if not given */
   readonly boundary?: Uint8Array
 }
@@ -36,16 +39,15 @@ export function interpretProgram(program: AtlasProgram, memory: Memory, options:
   checkProgram(program, 'interpretProgram')
   const launch = resolveLaunch(options)
   const accumulators = new Float64Array(CLASSES)
-  const world = { program, launch, buffers: memory.buffers, boundary: memory.boundary ?? new Uint8Array(BOUNDARY_BYTES), accumulators }
+  const { buffers, pools = new Map<number, Uint8Array>(), boundary = new Uint8Array(BOUNDARY_BYTES) } = memory
+  const world = { program, launch, buffers, pools, boundary, accumulators }
   for (let block = 0; block < totalBlocks(launch); block++) runBlock(world, block)
   return { accumulators }
 }
 
-interface World {
+interface World extends Required<Memory> {
   readonly program: AtlasProgram
   readonly launch: Launch
-  readonly buffers: ReadonlyMap<number, Uint8Array>
-  readonly boundary: Uint8Array
   readonly accumulators: Float64Array
 }
 
@@ -285,10 +287,10 @@ class Lane implements Machine<AtlasValue, boolean> {
     accumulators[Number(index)] = (accumulators[Number(index)] ?? 0) + Number(value)
   }
 
-  // ---- pools: the handle is the number of the instruction, from 1
+  // ---- pools: of this lane, or of the host
 
   allocatePool(bytes: bigint): AtlasValue {
-    const handle = BigInt(this.#at) + 1n
+    const handle = laneHandle(this.#at)
     if (this.#pools.has(handle)) throw this.error('double-free', 'the pool of this instruction is in use')
     this.#pools.set(handle, new Uint8Array(Number(bytes)))
     return handle
@@ -309,7 +311,7 @@ class Lane implements Machine<AtlasValue, boolean> {
   }
 
   #pool(handle: AtlasValue): Uint8Array {
-    const pool = this.#pools.get(BigInt(handle))
+    const pool = this.#pools.get(BigInt(handle)) ?? this.#world.pools.get(Number(handle))
     if (pool === undefined) throw this.error('unknown-handle', FAULTS['unknown-handle'], handle)
     return pool
   }

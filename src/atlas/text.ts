@@ -106,3 +106,18 @@ export function printProgram({ instructions, labels }: AtlasProgram): string {
   const lines = instructions.flatMap((each, at) => [...labelsAt(at), `  ${printInstruction(each)}`])
   return [...lines, ...labelsAt(instructions.length), ''].join('\n')
 }
+
+/**
+ * What a program file calls its buffers, by name, where a comment of it says so: `; buffers: 1 x, 2 y (f32), 3 count (u64); more`. Notes in
+ * brackets and what follows a semicolon do not matter.
+ */
+export function bufferNames(text: string): ReadonlyMap<string, number> {
+  const [, list = ''] = /^[ \t]*(?:[;#]|\/\/)[ \t]*buffers:([^;\n\r]*)/m.exec(text) ?? []
+  const parts = list.replaceAll(/\([^)]*\)/g, '').split(',')
+  return new Map(
+    parts.flatMap((part): [string, number][] => {
+      const [, handle, name] = /^\s*(\d+)\s+([A-Za-z_]\w*)\s*$/.exec(part) ?? []
+      return handle === undefined || name === undefined ? [] : [[name, Number(handle)]]
+    }),
+  )
+}

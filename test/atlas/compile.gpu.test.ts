@@ -1,12 +1,12 @@
 // Compiled programs on WebGPU, on the driver of this project.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe } from 'vitest'
 import { Executor } from '../../src/atlas/executor.ts'
-import { parseProgram } from '../../src/atlas/text.ts'
 import { webgpu } from '../../src/device/webgpu/webgpu.ts'
 import { missingGpu } from '../device/missing.ts'
 import { describeCompiled } from './compiled.ts'
+import { describeDoubles } from './double.ts'
 import { testIntegers } from './integers.ts'
-import { expectSameResults } from './random.ts'
+import { testRandomPrograms } from './random.ts'
 
 const missing = await missingGpu()
 
@@ -19,14 +19,7 @@ describe.skipIf(missing !== undefined)(`on webgpu${missing === undefined ? '' : 
   describeCompiled(() => executor)
   testIntegers(() => executor, ['i64'])
 
-  it('f64 is refused', async () => {
-    const program = parseProgram('movimm.f64 r1, 3\nstg.f64 r1, [buf1 + 0]')
-    const handle = executor.allocate(8)
-    await expect(executor.execute(program, { buffers: { 1: handle } })).rejects.toMatchObject({ code: 'unsupported' })
-    executor.free(handle)
-  })
+  describeDoubles(() => executor)
 
-  it('agrees with the interpreter about random programs', async () => {
-    await expectSameResults(executor, { programs: 3, f64: false })
-  })
+  testRandomPrograms(() => executor, { programs: 3, f64: false })
 })

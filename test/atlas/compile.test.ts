@@ -8,12 +8,15 @@ import { openCpu } from '../../src/device/cpu/cpu.ts'
 import { openReference } from '../../src/device/reference/reference.ts'
 import { describeCompiled } from './compiled.ts'
 import { testIntegers } from './integers.ts'
-import { expectSameResults } from './random.ts'
+import { testRandomPrograms } from './random.ts'
 
-const PROGRAMS = Number(process.env.INGOT_RANDOM_KERNELS ?? 100)
-const DEVICES = { reference: async () => openReference(), cpu: () => openCpu({ level: 'wasm', threads: 2 }) }
+/** With c-random.test.ts, 200 are tried on CPUs; INGOT_RANDOM_PROGRAMS says another number. */
+const DEVICES = {
+  reference: { programs: 20, open: async () => openReference() },
+  cpu: { programs: 150, open: () => openCpu({ level: 'wasm', threads: 2 }) },
+}
 
-describe.each(Object.entries(DEVICES))('on %s', (_name, open) => {
+describe.each(Object.entries(DEVICES))('on %s', (_name, { programs, open }) => {
   let executor: Executor
   beforeAll(async () => {
     executor = new Executor(await open())
@@ -22,9 +25,7 @@ describe.each(Object.entries(DEVICES))('on %s', (_name, open) => {
   describeCompiled(() => executor)
   testIntegers(() => executor, INTEGER_TYPES)
 
-  it('agrees with the interpreter about random programs', async () => {
-    await expectSameResults(executor, { programs: PROGRAMS, f64: true })
-  })
+  testRandomPrograms(() => executor, { programs, f64: true })
 
   it('resaccum adds up by class', async () => {
     const text = 'clsget r1\ncvt.f64.u8 r2, r1\nresaccum r1, r2\nmovimm.f64 r3, 0.5\nresaccum r1, r3'

@@ -8,6 +8,7 @@ import type { AtlasProgram } from '../../src/atlas/program.ts'
 import { parseProgram } from '../../src/atlas/text.ts'
 import { IngotError } from '../../src/base/error.ts'
 import { errorOf } from '../ir/run.ts'
+import { HANDLE_CASES, HANDLE_FAULTS } from './handles.ts'
 
 export const VECTOR_ADD = `
   movimm.u32 r0, 2
@@ -20,30 +21,49 @@ export const VECTOR_ADD = `
   add.f32 r7, r5, r6
   stg.f32 r7, [r4 + r1]`
 
-/** What a program leaves in its buffers, 1 and on. */
+/** What it runs with besides its buffers. */
+export interface RunOptions extends LaunchOptions {
+  readonly checks?: boolean
+  readonly f64AsF32?: boolean
+  /** of the host, 1 and on */
+  readonly pools?: readonly Uint8Array[]
+}
+
+/** What a program leaves in its buffers, 1 and on, and then in its pools. */
 export async function runCompiled(
   executor: Executor,
   program: AtlasProgram,
   buffers: readonly Uint8Array[],
-  launch: LaunchOptions & { checks?: boolean },
+  { pools = [], ...launch }: RunOptions,
 ): Promise<Uint8Array[]> {
   const handles = buffers.map((bytes) => {
     const handle = executor.allocate(bytes.length)
     executor.copyTo(handle, bytes)
     return handle
   })
+  const poolHandles = pools.map((bytes) => {
+    const handle = executor.allocatePool(bytes.length)
+    executor.copyToPool(handle, bytes)
+    return handle
+  })
+  const named = (all: readonly number[]): Record<number, number> => Object.fromEntries(all.map((handle, i) => [i + 1, handle]))
   try {
-    await executor.execute(program, { ...launch, buffers: Object.fromEntries(handles.map((handle, i) => [i + 1, handle])) })
-    return await Promise.all(handles.map((handle) => executor.copyFrom(handle)))
+    await executor.execute(program, { ...launch, buffers: named(handles), pools: named(poolHandles) })
+    return await Promise.all([
+      ...handles.map((handle) => executor.copyFrom(handle)),
+      ...poolHandles.map((handle) => executor.copyFromPool(handle)),
+    ])
   } finally {
     for (const handle of handles) executor.free(handle)
+    for (const handle of poolHandles) executor.freePool(handle)
   }
 }
 
-export function runInterpreted(program: AtlasProgram, buffers: readonly Uint8Array[], launch: LaunchOptions): Uint8Array[] {
-  const copies = buffers.map((bytes) => bytes.slice())
-  interpretProgram(program, { buffers: new Map(copies.map((bytes, i) => [i + 1, bytes])) }, launch)
-  return copies
+export function runInterpreted(program: AtlasProgram, buffers: readonly Uint8Array[], { pools = [], ...launch }: RunOptions): Uint8Array[] {
+  const copies = [buffers, pools].map((all) => all.map((bytes) => bytes.slice()))
+  const named = (all: readonly Uint8Array[] = []): Map<number, Uint8Array> => new Map(all.map((bytes, i) => [i + 1, bytes]))
+  interpretProgram(program, { buffers: named(copies[0]), pools: named(copies[1]) }, launch)
+  return copies.flat()
 }
 
 async function failure(work: Promise<unknown>): Promise<IngotError> {
@@ -60,7 +80,8 @@ const words = (count: number): Uint8Array =>
   new Uint8Array(Uint32Array.from({ length: count }, (_, i) => Math.imul(i + 1, 0x9e3779b1)).buffer)
 
 /** A program and all that it needs; compared with the interpreter to the last bit. */
-const CASES: Record<string, { text: string; launch?: LaunchOptions; buffers?: readonly Uint8Array[] }> = {
+const CASES: Record<string, { text: string; launch?: RunOptions; buffers?: readonly Uint8Array[] }> = {
+  ...HANDLE_CASES,
   'a loop that counts down': {
     text: `
       movimm.u64 r9, 1
@@ -312,9 +333,11 @@ export function describeCompiled(executorOf: () => Executor): void {
     ['unknown-handle', 'movimm.u64 r0, 0\npoolalloc 4, r1\npoolfree r1\npoolload.u8 r2, r1, r0', 0],
     ['unknown-handle', 'poolalloc 4, r1\npoolfree r1\npoolfree r1', 0],
     ['double-free', 'movimm.u32 r0, 1\na:\npoolalloc 8, r1\nloop r0, @a', 0],
+    ...HANDLE_FAULTS,
   ])('%s: %j', async (code, text, lane) => {
-    const error = await failure(runCompiled(executorOf(), parseProgram(text), [new Uint8Array(16)], { block: [8] }))
-    const wanted = errorOf(() => runInterpreted(parseProgram(text), [new Uint8Array(16)], { block: [8] }))
+    const [program, buffers, launch] = [parseProgram(text), [new Uint8Array(16)], { block: [8], pools: [new Uint8Array(16)] }] as const
+    const error = await failure(runCompiled(executorOf(), program, buffers, launch))
+    const wanted = errorOf(() => runInterpreted(program, buffers, launch))
     expect([error.code, wanted.code]).toEqual([code, code])
     expect(error.message).toContain(`lane ${lane}, instruction `)
     expect(wanted.message).toContain(`lane ${lane}, instruction `)

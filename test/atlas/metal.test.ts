@@ -1,10 +1,11 @@
 // Compiled programs on Metal: the real one on a Mac, in software elsewhere.
-import { afterAll, beforeAll, describe, it } from 'vitest'
+import { afterAll, beforeAll, describe } from 'vitest'
 import { Executor } from '../../src/atlas/executor.ts'
 import { metal } from '../../src/device/metal/metal.ts'
 import { missingMetal } from '../device/metal-soft.ts'
 import { describeCompiled } from './compiled.ts'
-import { expectSameResults } from './random.ts'
+import { describeDoubles } from './double.ts'
+import { testRandomPrograms } from './random.ts'
 
 const missing = await missingMetal()
 
@@ -15,8 +16,7 @@ describe.skipIf(missing !== undefined)(`on metal${missing === undefined ? '' : `
   })
   afterAll(() => executor.close())
   describeCompiled(() => executor)
+  describeDoubles(() => executor)
 
-  it('agrees with the interpreter about random programs', async () => {
-    await expectSameResults(executor, { programs: 4, f64: false })
-  })
+  testRandomPrograms(() => executor, { programs: 4, f64: false })
 })

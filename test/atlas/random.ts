@@ -1,230 +1,83 @@
-// Random programs that run: every register is written before it is read, loops end, lanes keep to their own memory. What they leave behind
-// on a device is compared with what the interpreter leaves: integers to the last bit, floats within a tolerance.
+// Random programs on a device and by the interpreter: what they leave is the same, integers to the last bit, floats within a tolerance.
 import * as fc from 'fast-check'
-import { expect } from 'vitest'
-import { type ProgramWriter, type Register, computedAt, program } from '../../src/atlas/build.ts'
+import { it } from 'vitest'
 import type { Executor } from '../../src/atlas/executor.ts'
 import type { AtlasProgram } from '../../src/atlas/program.ts'
 import { printProgram } from '../../src/atlas/text.ts'
-import { ALL_TYPES, type AtlasType, isIntegerType, readValue } from '../../src/atlas/type.ts'
+import { ALL_TYPES, type AtlasType, readValue } from '../../src/atlas/type.ts'
 import { runCompiled, runInterpreted } from './compiled.ts'
+import { BLOCK, LANES, LANE_BYTES, SLOTS, programOf, steps } from './random-program.ts'
 
-interface RandomOptions {
+export interface RandomOptions {
   readonly programs: number
   readonly f64: boolean
 }
 
-/** A step of a program: what it does with which of the registers that there are. */
-type Step =
-  | { readonly kind: 'integer'; readonly op: (typeof INTEGER)[number]; readonly a: number; readonly b: number }
-  | { readonly kind: 'float'; readonly op: (typeof FLOAT)[number]; readonly a: number; readonly b: number }
-  | { readonly kind: 'shift'; readonly op: 'shl' | 'shr'; readonly a: number; readonly by: number }
-  | { readonly kind: 'convert'; readonly to: number; readonly a: number }
-  | { readonly kind: 'choose'; readonly condition: (typeof CONDITIONS)[number]; readonly a: number; readonly b: number }
-  | { readonly kind: 'loop' | 'branch' | 'call' | 'skip'; readonly times: number; readonly a: number; readonly body: readonly Step[] }
-
-const INTEGER = ['add', 'sub', 'mul', 'min', 'max', 'and', 'or', 'xor', 'div', 'abs', 'neg', 'not', 'mad'] as const
-const FLOAT = ['add', 'sub', 'mul', 'min', 'max', 'abs', 'neg', 'mad'] as const
-const CONDITIONS = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'ltu', 'geu'] as const
-const SLOTS = 6
-const LANES = 8
-/** bytes of a lane in the buffer: a slot for each of the registers that are watched */
-const LANE_BYTES = 8 * SLOTS
-
-function steps(): fc.Arbitrary<readonly Step[]> {
-  const which = fc.nat(SLOTS - 1)
-  const { list } = fc.letrec<{ step: Step; list: readonly Step[] }>((tie) => ({
-    step: fc.oneof(
-      { maxDepth: 2, depthSize: 'small' },
-      fc.record({ kind: fc.constant('integer'), op: fc.constantFrom(...INTEGER), a: which, b: which }),
-      fc.record({ kind: fc.constant('float'), op: fc.constantFrom(...FLOAT), a: which, b: which }),
-      fc.record({ kind: fc.constant('shift'), op: fc.constantFrom('shl', 'shr'), a: which, by: fc.nat(70) }),
-      fc.record({ kind: fc.constant('convert'), to: which, a: which }),
-      fc.record({ kind: fc.constant('choose'), condition: fc.constantFrom(...CONDITIONS), a: which, b: which }),
-      fc.record({
-        kind: fc.constantFrom('loop', 'branch', 'call', 'skip'),
-        times: fc.nat(3),
-        a: which,
-        body: tie('list'),
-      }),
-    ),
-    list: fc.array(tie('step'), { minLength: 1, maxLength: 5 }),
-  }))
-  return list
+/** A program with all that it runs on. */
+export interface RandomRun {
+  readonly program: AtlasProgram
+  readonly types: readonly AtlasType[]
+  readonly buffers: readonly Uint8Array[]
+  readonly checks: boolean
 }
 
-/** Registers of a type that take turns as results; the first ones are read from memory. */
-class Writing {
-  readonly #p: ProgramWriter
-  readonly #registers: Register[]
-  #next = 0
-  #labels = 0
-  #later: (() => void)[] = []
+export const LAUNCH = { grid: [LANES / BLOCK], block: [BLOCK], sharedBytes: 4 * BLOCK } as const
+const SEED = Number(process.env.INGOT_RANDOM_SEED ?? 13)
+const BYTES = LANES * LANE_BYTES
 
-  constructor(p: ProgramWriter, registers: Register[]) {
-    this.#p = p
-    this.#registers = registers
-  }
-
-  write(list: readonly Step[]): void {
-    for (const step of list) this.#step(step)
-  }
-
-  /** What calls lead to, behind the end. */
-  finish(): void {
-    for (let write = this.#later.shift(); write !== undefined; write = this.#later.shift()) write()
-  }
-
-  #of(type: AtlasType, at: number): Register {
-    const all = this.#registers.filter((register) => register.type === type)
-    const found = all[at % all.length]
-    if (found === undefined) throw new Error(`no register of ${type}`)
-    return found
-  }
-
-  #some(at: number, isInteger: boolean): Register {
-    const all = this.#registers.filter(({ type }) => isIntegerType(type) === isInteger)
-    const found = all[at % all.length]
-    if (found === undefined) throw new Error('no register')
-    return found
-  }
-
-  /** An instruction by name, with arguments that fit: the types are those of the registers. */
-  #call(op: string, ...given: readonly unknown[]): Register {
-    return Reflect.apply(Reflect.get(this.#p, op) as (...given: readonly unknown[]) => Register, this.#p, given)
-  }
-
-  #step(step: Step): void {
-    const p = this.#p
-    switch (step.kind) {
-      case 'integer':
-      case 'float': {
-        const a = this.#some(step.a, step.kind === 'integer')
-        const b = this.#of(a.type, step.b)
-        const into = this.#of(a.type, this.#next++)
-        if (step.op === 'abs' || step.op === 'neg' || step.op === 'not') this.#call(step.op, a, into)
-        else if (step.op === 'mad') this.#call(step.op, a, b, a, into)
-        else if (step.op === 'div') {
-          // by an odd number: never zero
-          const one = this.#call('movImm', a.type, 1)
-          this.#call('div', a, this.#call('or', b, one, one), into)
-        } else this.#call(step.op, a, b, into)
-        return
-      }
-      case 'shift': {
-        const a = this.#some(step.a, true)
-        this.#call(step.op, a, p.movImm('u32', step.by), this.#of(a.type, this.#next++))
-        return
-      }
-      case 'convert': {
-        // not from floats to integers: what is a little off may be another whole number
-        const { type } = this.#registers[step.to % this.#registers.length] ?? { type: 'u32' }
-        const a = this.#some(step.a, true)
-        this.#call('cvt', type, a, this.#of(type, this.#next++))
-        return
-      }
-      case 'choose': {
-        const a = this.#some(step.a, true)
-        const b = this.#of(a.type, step.b)
-        const condition = this.#call('set', step.condition, a, b, { kind: 'predicate', index: 0 })
-        this.#call('sel', condition, a, b, this.#of(a.type, this.#next++))
-        return
-      }
-      default:
-        this.#control(step)
+function anyRun(f64: boolean): fc.Arbitrary<RandomRun> {
+  const known = ALL_TYPES.filter((type) => f64 || type !== 'f64')
+  const types = fc.shuffledSubarray(known, { minLength: 2, maxLength: 4 }).map((each): AtlasType[] => ['u32', 'f32', ...each])
+  const data = fc.array(fc.integer(), { minLength: BYTES / 4, maxLength: BYTES / 4 })
+  return fc.tuple(types, steps(), data, fc.nat(3)).map(([some, list, numbers, chance]) => {
+    const words = (turn: number): Uint8Array => new Uint8Array(Int32Array.from(numbers, (each, i) => each ^ (turn * i)).buffer)
+    return {
+      program: programOf(list, some),
+      types: some,
+      buffers: [words(0), new Uint8Array(BYTES), words(1), words(3)],
+      checks: chance === 0,
     }
-  }
-
-  #control({ kind, times, a: at, body }: Extract<Step, { body: unknown }>): void {
-    const p = this.#p
-    const label = `label${this.#labels++}`
-    const a = this.#some(at, true)
-    const predicate = { kind: 'predicate', index: 1 } as const
-    if (kind === 'loop') {
-      const left = p.movImm('u32', times)
-      p.label(label)
-      this.write(body)
-      p.loop(left, label)
-    } else if (kind === 'call') {
-      p.call(label)
-      this.#later.push(() => {
-        p.label(label)
-        this.write(body)
-        p.ret()
-      })
-    } else {
-      this.#call('set', 'lt', a, this.#of(a.type, at + 1), predicate)
-      p.bra(predicate, label)
-      this.write(body)
-      // a branch has another side, which is left by a jump over it
-      if (kind === 'branch') {
-        p.bra(null, `${label}.end`)
-        p.label(label)
-        this.write(body.slice(1))
-        p.label(`${label}.end`)
-      } else p.label(label)
-    }
-  }
-}
-
-/** Loads registers of every type, works on them, and stores them again. */
-function programOf(list: readonly Step[], types: readonly AtlasType[]): AtlasProgram {
-  return program((p) => {
-    const handle = p.movImm('u64', 1)
-    const start = p.mul(p.globalLane, p.movImm('u64', LANE_BYTES))
-    const registers = Array.from({ length: SLOTS }, (_, slot): Register => {
-      const type = types[slot % types.length] ?? 'u32'
-      const offset = p.add(start, p.movImm('u64', 8 * slot))
-      const held = p.ldg('u32', computedAt(handle, offset))
-      // any bits are an integer; floats are made of small ones, so that they stay finite
-      if (isIntegerType(type)) return Reflect.apply(p.cvt, p, [type, held])
-      const small = p.shr(p.cvt('i32', held), p.movImm('u32', 24))
-      return Reflect.apply(p.cvt, p, [type, small])
-    })
-    const writing = new Writing(p, registers)
-    writing.write(list)
-    registers.forEach((register, slot) => {
-      const offset = p.add(start, p.movImm('u64', 8 * slot))
-      // floats as what any device can store
-      const value: Register = register.type === 'f64' ? p.cvt('f32', register) : register
-      const bits = isIntegerType(value.type) ? p.cvt('u64', value) : value
-      if (bits.type === 'u64') {
-        p.stg(p.cvt('u32', bits), computedAt(handle, offset))
-        const high = p.add(offset, p.movImm('u64', 4))
-        p.stg(p.cvt('u32', p.shr(bits as Register<'u64'>, p.movImm('u32', 32))), computedAt(handle, high))
-      } else p.stg(p.cvt('f32', value), computedAt(p.movImm('u64', 2), offset))
-    })
-    p.exit()
-    writing.finish()
   })
+}
+
+/** So many of them, always the same for one seed. */
+export function sampleRuns({ programs, f64 }: RandomOptions): RandomRun[] {
+  return fc.sample(anyRun(f64), { numRuns: programs, seed: SEED })
+}
+
+/**
+ * Runs random programs on a device and by the interpreter; INGOT_RANDOM_PROGRAMS says another number of them. Nothing is shrunk: a
+ * difference shows the program.
+ */
+export function testRandomPrograms(executorOf: () => Executor, options: RandomOptions): void {
+  const programs = Number(process.env.INGOT_RANDOM_PROGRAMS ?? options.programs)
+  it(`${programs} random programs agree with the interpreter`, { timeout: 60_000 + 3000 * programs }, async () => {
+    for (const run of sampleRuns({ ...options, programs })) await expectSameResult(executorOf(), run)
+  })
+}
+
+export async function expectSameResult(executor: Executor, { program, types, buffers, checks }: RandomRun): Promise<void> {
+  const wanted = runInterpreted(program, buffers, LAUNCH)
+  const got = await runCompiled(executor, program, buffers, { ...LAUNCH, checks })
+  const different = differenceOf(types, wanted, got)
+  if (different !== undefined) throw new Error(`${different}, checks: ${checks}\n${printProgram(program)}`)
 }
 
 /** How far a float may be off, in parts of its size and of 1: the narrow ones round to few bits, and an error grows from step to step. */
 const TOLERANCE: Partial<Record<AtlasType, number>> = { f32: 1e-4, f64: 1e-4, f16: 2e-2, bf16: 8e-2 }
 
-/** Runs random programs on a device and by the interpreter. */
-export async function expectSameResults(executor: Executor, { programs, f64 }: RandomOptions): Promise<void> {
-  const known = ALL_TYPES.filter((type) => f64 || type !== 'f64')
-  const some = fc.shuffledSubarray(known, { minLength: 2, maxLength: 4 }).map((each): AtlasType[] => ['u32', 'f32', ...each])
-  const bytes = LANES * LANE_BYTES
-  const data = fc.array(fc.integer(), { minLength: bytes / 4, maxLength: bytes / 4 })
-  await fc.assert(
-    fc.asyncProperty(some, steps(), data, fc.nat(3), async (types, list, numbers, chance) => {
-      const made = programOf(list, types)
-      const buffers = [new Uint8Array(Int32Array.from(numbers).buffer), new Uint8Array(bytes)]
-      const launch = { grid: [2], block: [LANES / 2] } as const
-      const wanted = runInterpreted(made, buffers, launch)
-      const got = await runCompiled(executor, made, buffers, { ...launch, checks: chance === 0 })
-      expect({ made: printProgram(made), memory: got[0] }).toEqual({ made: printProgram(made), memory: wanted[0] })
-      for (let slot = 0; slot < bytes / 8; slot++) {
-        const type = types[(slot % SLOTS) % types.length] ?? 'u32'
-        const [a, b] = [wanted[1], got[1]].map((memory) => Number(readValue('f32', memory ?? new Uint8Array(bytes), 8 * slot)))
-        if (a === undefined || b === undefined || Object.is(a, b)) continue
-        if (!(Math.abs(a - b) <= (TOLERANCE[type] ?? 0) * (1 + Math.abs(a)))) {
-          throw new Error(`${type}: ${b}, not ${a}\n${printProgram(made)}`)
-        }
-      }
-    }),
-    { numRuns: programs, endOnFailure: true, seed: Number(process.env.INGOT_RANDOM_SEED ?? 13) },
-  )
+function differenceOf(types: readonly AtlasType[], wanted: readonly Uint8Array[], got: readonly Uint8Array[]): string | undefined {
+  for (const [at, right] of wanted.entries()) {
+    const left = got[at] ?? new Uint8Array()
+    for (let byte = 0; byte < BYTES; byte += 4) {
+      const slot = Math.floor((byte % LANE_BYTES) / 8)
+      const type = slot < SLOTS ? (types[slot % types.length] ?? 'u32') : 'f32'
+      const name = `buffer ${at + 1}, lane ${Math.floor(byte / LANE_BYTES)}, slot ${slot}`
+      const kind = at === 1 ? 'f32' : 'u32'
+      const [a, b] = [Number(readValue(kind, right, byte)), Number(readValue(kind, left, byte))]
+      const isNear = Object.is(a, b) || (at === 1 && Math.abs(a - b) <= (TOLERANCE[type] ?? 0) * (1 + Math.abs(a)))
+      if (!isNear) return `${name} (${at === 1 ? type : 'u32'}): ${b}, not ${a}`
+    }
+  }
+  return undefined
 }

@@ -1,5 +1,7 @@
 // The builder under authors and passes: where statements go, which ids are given out, what is refused.
 
+import { readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Builder } from '../../src/ir/build.ts'
 import { Folder } from '../../src/ir/pass/fold.ts'
@@ -61,4 +63,12 @@ describe('a builder', () => {
     expect(builder.apply('table', [word(1)], [5, 6], 'u32')).toBe(word(6))
     expect(builder.apply('table', [word(2)], [5, 6], 'u32').op).toBe('table')
   })
+})
+
+it('is the only way to make nodes: of authors, passes and Atlas programs alike', () => {
+  const source = join(import.meta.dirname, '../../src')
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))
+  const makers = files.filter((name) => /interner\.make\(|new (Interner|Folder)\(/.test(readFileSync(join(source, name), 'utf8')))
+  // rewrite.ts gives builders their interner that folds
+  expect(makers.map((name) => name.replaceAll('\\', '/')).toSorted()).toEqual(['ir/build.ts', 'ir/pass/rewrite.ts'])
 })

@@ -1,5 +1,6 @@
 // Values of Atlas types in a kernel. Integers up to 32 bits are i32 and u32, wrapped to their width after every step; those of 64 bits are
-// two u32, on every device alike, and exact; f16 and bf16 are f32, rounded after every step. Writes nodes; knows nothing of programs.
+// two u32, on every device alike, and exact; f16 and bf16 are f32, rounded after every step; f64 is itself, or f32 where there is none.
+// Writes nodes; knows nothing of programs.
 
 import type { DType } from '../../base/dtype.ts'
 import type { Builder } from '../../ir/build.ts'
@@ -7,6 +8,7 @@ import type { Node } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
 import type { Condition } from '../operand.ts'
 import { type AtlasType, type AtlasValue, TYPES, isIntegerType, rangeOf, toBits } from '../type.ts'
+import { doubleOfFloat, floatOfDouble } from './double.ts'
 import { divideWords, multiplyWords, shiftWordsLeft, shiftWordsRight } from './word.ts'
 
 /** A value: one node, or for integers of 64 bits the low and the high word. */
@@ -32,26 +34,29 @@ const OPS = {
   geu: 'ge',
 } as const satisfies Record<Condition, OpName>
 
-/** What holds a value of the type in a kernel; integers of 64 bits are two of these. */
-export function dtypeOf(type: AtlasType): 'f64' | 'f32' | 'i32' | 'u32' {
-  if (type === 'f64') return 'f64'
-  if (!isIntegerType(type)) return 'f32'
-  return TYPES[type].kind === 'signed' && !isLong(type) ? 'i32' : 'u32'
-}
-
 export function isLong(type: AtlasType): type is 'i64' | 'u64' {
   return type === 'i64' || type === 'u64'
 }
 
 export class Algebra {
   readonly builder: Builder
+  /** false: f64 is computed as f32, and is 64 bits in memory only */
+  readonly hasDoubles: boolean
 
-  constructor(builder: Builder) {
+  constructor(builder: Builder, hasDoubles = true) {
     this.builder = builder
+    this.hasDoubles = hasDoubles
+  }
+
+  /** What holds a value of the type; integers of 64 bits are two of these. */
+  dtypeOf(type: AtlasType): 'f64' | 'f32' | 'i32' | 'u32' {
+    if (type === 'f64' && this.hasDoubles) return 'f64'
+    if (!isIntegerType(type)) return 'f32'
+    return TYPES[type].kind === 'signed' && !isLong(type) ? 'i32' : 'u32'
   }
 
   constant(type: AtlasType, value: AtlasValue): Lowered {
-    const dtype = dtypeOf(type)
+    const dtype = this.dtypeOf(type)
     if (!isLong(type)) return { type, low: this.builder.constant(Number(value), dtype) }
     const bits = toBits(type, value)
     return { type, low: this.#word(Number(bits & 0xffffffffn)), high: this.#word(Number(bits >> 32n)) }
@@ -102,7 +107,7 @@ export class Algebra {
 
   absolute(a: Lowered): Lowered {
     if (isLong(a.type)) return TYPES[a.type].kind === 'unsigned' ? a : this.choose(this.#isNegative(a), this.negate(a), a)
-    return dtypeOf(a.type) === 'u32' ? a : this.#rounded(a.type, this.#apply('abs', a.low))
+    return this.dtypeOf(a.type) === 'u32' ? a : this.#rounded(a.type, this.#apply('abs', a.low))
   }
 
   negate(a: Lowered): Lowered {
@@ -183,12 +188,12 @@ export class Algebra {
     if (to === a.type) return a
     if (isIntegerType(a.type)) return isIntegerType(to) ? this.#extend(to, a) : this.#toFloat(to, a)
     if (isIntegerType(to)) return isLong(to) ? this.#toLong(to, a) : this.#toInteger(to, a)
-    return this.#rounded(to, this.#cast(a.low, dtypeOf(to)))
+    return this.#rounded(to, this.#cast(a.low, this.dtypeOf(to)))
   }
 
   /** The low bits, or more of them: zeros, or copies of the sign. */
   #extend(to: AtlasType, a: Lowered): Lowered {
-    const low = this.#as(a.low, dtypeOf(to))
+    const low = this.#as(a.low, this.dtypeOf(to))
     if (!isLong(to)) return this.#rounded(to, low)
     const isSigned = a.low.dtype === 'i32'
     const sign = isSigned ? this.#as(this.#apply('shr', a.low, this.builder.constant(31, 'i32')), 'u32') : this.#word(0)
@@ -196,7 +201,7 @@ export class Algebra {
   }
 
   #toFloat(to: AtlasType, a: Lowered): Lowered {
-    const dtype = dtypeOf(to)
+    const dtype = this.dtypeOf(to)
     if (!isLong(a.type)) return this.#rounded(to, this.#cast(a.low, dtype))
     const size = this.absolute(a)
     const high = this.#apply('mul', this.#cast(highOf(size), dtype), this.builder.constant(2 ** 32, dtype))
@@ -206,7 +211,7 @@ export class Algebra {
   }
 
   #toInteger(to: AtlasType, a: Lowered): Lowered {
-    const whole = this.#cast(a.low, dtypeOf(to))
+    const whole = this.#cast(a.low, this.dtypeOf(to))
     if (!isIntegerType(to) || TYPES[to].bytes === 4) return { type: to, low: whole }
     const [low, high] = rangeOf(to)
     const least = this.builder.constant(Number(low), whole.dtype)
@@ -237,12 +242,14 @@ export class Algebra {
     if (isLong(type)) return { type, low, high: high ?? this.#word(0) }
     if (type === 'f16') return { type, low: this.builder.apply('extract', [this.builder.apply('unpackF16', [low])], 0) }
     if (type === 'bf16') return { type, low: this.#as(this.#apply('shl', low, this.#word(16)), 'f32') }
-    return this.#rounded(type, this.#as(low, dtypeOf(type)))
+    if (type === 'f64') return { type, low: floatOfDouble(this.builder, low, high ?? this.#word(0)) }
+    return this.#rounded(type, this.#as(low, this.dtypeOf(type)))
   }
 
   /** The bits of a value; above its width they are zero. */
   toWords(a: Lowered): readonly [low: Node, high?: Node] {
     if (isLong(a.type)) return wordsOf(a)
+    if (a.type === 'f64') return doubleOfFloat(this.builder, a.low)
     if (a.type === 'f16') return [this.builder.apply('packF16', [this.builder.vec([a.low, this.builder.constant(0, 'f32')])])]
     const word = this.#as(a.low, 'u32')
     if (a.type === 'bf16') return [this.#apply('shr', word, this.#word(16))]

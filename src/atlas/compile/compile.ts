@@ -14,18 +14,22 @@ import { type AtlasProgram, checkProgram } from '../program.ts'
 import { printProgram } from '../text.ts'
 import { analyseFlow } from './flow.ts'
 import { buildGraph } from './graph.ts'
-import { type Region, planMemory, planPools } from './memory.ts'
-import { structure } from './structure.ts'
+import { type Handles, type Region, findComputed, nameOf, planMemory, planPools } from './memory.ts'
+import { type Structured, structure } from './structure.ts'
 import { FAULT_BITS, FAULT_CODES, KernelWriter, STATUS_HEAD, STATUS_NOTE } from './write.ts'
 
 /** How a program is compiled. */
 export interface CompileOptions {
   /** false: no error is looked for while it runs, and what would be one is undefined; default true */
   readonly checks?: boolean
+  /** true: f64 is computed as f32, which is what devices without f64 can do; in memory it keeps its 64 bits; default false */
+  readonly f64AsF32?: boolean
+  /** handles that there are, for programs that compute them while running */
+  readonly handles?: Handles
 }
 
-/** A buffer by its handle, or what it is for: pools and rows of accumulators by lane, and what lanes report. */
-export type Binding = number | 'boundary' | 'pools' | 'accumulators' | 'status'
+/** A buffer by its handle, or what it is for: pools of the host, pools and rows of accumulators by lane, and what lanes report. */
+export type Binding = Exclude<Region, 'shared'> | 'status'
 
 /** A program for blocks of one size. */
 export interface CompiledProgram {
@@ -43,17 +47,18 @@ export interface CompiledProgram {
 export function compileProgram(
   program: AtlasProgram,
   options: LaunchOptions = {},
-  { checks = true }: CompileOptions = {},
+  { checks = true, f64AsF32 = false, handles = {} }: CompileOptions = {},
 ): CompiledProgram {
   checkProgram(program, 'compileProgram')
   const launch = resolveLaunch(options)
   const blocks = buildGraph(program)
   const entries = analyseFlow(program, blocks)
-  const regions = planMemory(program, blocks, entries)
-  const pools = planPools(program)
+  const context = { program, handles, pools: planPools(program) }
+  const regions = planMemory(context, blocks, entries, !f64AsF32)
   const name = `atlas_${hashText(printProgram(program)).slice(0, 8)}`
   const builder = new Builder(name)
-  const writer = new KernelWriter(builder, { program, launch, entries, regions, pools, blocks, checks })
+  const { sharedBytes } = launch
+  const writer = new KernelWriter(builder, { ...context, launch, sharedBytes, entries, regions, blocks, checks, hasDoubles: !f64AsF32 })
   writer.declare()
   const structured = structure(builder, blocks, (block) => writer.writeBlock(block))
   const last = builder.block(() => writer.finish())
@@ -66,7 +71,7 @@ export function compileProgram(
     name,
     params: [
       ...global.map((region): Param => ({ kind: 'buffer', atomic: false, role: region.isWritten ? 'readwrite' : 'read', ...pick(region) })),
-      ...(checks ? [STATUS, ...global.flatMap(({ region }) => (typeof region === 'number' ? [sizeOf(region)] : []))] : []),
+      ...(checks ? [STATUS, ...global.flatMap(({ region }) => (isOfHost(region) ? [sizeOf(region)] : []))] : []),
     ],
     workgroup: launch.block,
     subgroup: 0,
@@ -79,14 +84,26 @@ export function compileProgram(
     interner: builder.interner,
   }
   verify(kernel)
+  const notes = [
+    ...(findComputed(program, blocks, entries) ? ['handles: computed while running, a branch for each that may be meant'] : []),
+    ...(f64AsF32 ? ['f64: computed as f32'] : []),
+    `checks: ${checks ? 'on' : 'off'}`,
+  ]
   const bindings = [...global.flatMap(({ region }) => bindingOf(region)), ...(checks ? (['status'] as const) : [])]
   return {
     program,
     kernel,
     bindings,
-    poolBytes: pools.laneBytes,
-    explain: () => explain(structured.isNested, structured.flags, blocks.length, kernel, checks),
+    poolBytes: context.pools.laneBytes,
+    explain: () => explain(structured, blocks.length, kernel, notes),
   }
+}
+
+/** True if a handle of the program is computed while it runs: then compiling it takes the handles that there are. */
+export function computesHandles(program: AtlasProgram): boolean {
+  checkProgram(program, 'computesHandles')
+  const blocks = buildGraph(program)
+  return findComputed(program, blocks, analyseFlow(program, blocks))
 }
 
 const STATUS: BufferParam = { kind: 'buffer', name: 'status', storage: 'u32', role: 'readwrite', atomic: true }
@@ -98,8 +115,18 @@ function pick<T extends { readonly name: string; readonly storage: BufferParam['
   return { name, storage }
 }
 
-function sizeOf(region: number): UniformParam {
-  return { kind: 'uniform', name: `buf${region}_bytes`, dtype: 'u32' }
+/** The uniform that says how many bytes there are. */
+export function sizeName(binding: Binding): string {
+  return `${binding === 'status' ? binding : nameOf(binding)}_bytes`
+}
+
+function sizeOf(region: Binding): UniformParam {
+  return { kind: 'uniform', name: sizeName(region), dtype: 'u32' }
+}
+
+/** True for buffers and pools that the host has, which may be of any size. */
+export function isOfHost(binding: Region | Binding): binding is number | `pool${number}` {
+  return typeof binding === 'number' || /^pool\d/.test(binding)
 }
 
 function bindingOf(region: Region): Binding[] {
@@ -129,10 +156,11 @@ export function readNote(program: AtlasProgram, lane: number, note: Uint8Array):
   return faultError(code, FAULTS[code], { program, instruction, lane, ...(isPlace ? { got: `byte ${offset}` } : {}) })
 }
 
-function explain(isNested: boolean, flags: number, blocks: number, kernel: Kernel, checks: boolean): string {
+/** What became of a program, in words. */
+function explain({ isNested, flags }: Structured, blocks: number, kernel: Kernel, notes: readonly string[]): string {
   const jumps = isNested
     ? `${blocks} blocks as nested loops and branches${flags === 0 ? '' : `, ${flags} of them reached by a flag`}`
     : `${blocks} blocks through one dispatch loop: a loop is entered in the middle, which nested loops cannot say`
   const memory = [...kernel.params, ...kernel.shared].flatMap((each) => ('storage' in each ? [`${each.name}: ${each.storage}`] : []))
-  return [`jumps: ${jumps}`, `memory: ${memory.join(', ')}`, `checks: ${checks ? 'on' : 'off'}`].join('\n')
+  return [`jumps: ${jumps}`, `memory: ${memory.join(', ')}`, ...notes].join('\n')
 }

@@ -3,13 +3,13 @@
 import { storageBytes } from '../../base/dtype.ts'
 import type { Node } from '../../ir/node.ts'
 import { type AtlasType, TYPES } from '../type.ts'
-import { type Algebra, type Lowered, dtypeOf } from './algebra.ts'
+import type { Algebra, Lowered } from './algebra.ts'
 import type { RegionPlan } from './memory.ts'
 
 /** The value that begins at an element. */
 export function loadValue(k: Algebra, { name, storage }: RegionPlan, index: Node, type: AtlasType): Lowered {
   const { builder } = k
-  if (storage === type) return { type, low: builder.load(name, index, dtypeOf(type)) }
+  if (storage === type) return { type, low: builder.load(name, index, k.dtypeOf(type)) }
   const word = (value: number): Node => builder.constant(value, 'u32')
   const unit = storageBytes(storage)
   const words = new Array<Node>()

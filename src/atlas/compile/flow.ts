@@ -3,6 +3,7 @@
 
 import { recordOf } from '../instruction/index.ts'
 import { type Address, type OperandSpec, PRESET, typeOf } from '../operand.ts'
+import { laneHandle } from '../pool.ts'
 import { type AtlasProgram, operandsOf } from '../program.ts'
 import type { AtlasType } from '../type.ts'
 import { type Block, successorsOf } from './graph.ts'
@@ -62,7 +63,7 @@ export function step(program: AtlasProgram, at: number, facts: Facts): void {
   const instruction = program.instructions[at]
   for (const { key, type } of accessesOf(program, at).writes) {
     const source = instruction?.op === 'mov' ? facts.get(`r${instruction.src}`) : undefined
-    const constant = instruction?.op === 'movImm' ? instruction.value : instruction?.op === 'poolAlloc' ? BigInt(at) + 1n : source?.constant
+    const constant = instruction?.op === 'movImm' ? instruction.value : instruction?.op === 'poolAlloc' ? laneHandle(at) : source?.constant
     facts.set(key, { type, writer: at, ...(constant === undefined ? {} : { constant }) })
   }
 }

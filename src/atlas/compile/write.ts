@@ -7,20 +7,21 @@ import { IngotError } from '../../base/error.ts'
 import type { Builder } from '../../ir/build.ts'
 import type { Node } from '../../ir/node.ts'
 import type { OpName } from '../../ir/op.ts'
-import { BOUNDARY_BYTES, CLASSES, CLASS_BYTES, PAGE_BYTES } from '../class.ts'
+import { CLASSES, CLASS_BYTES, PAGE_BYTES } from '../class.ts'
 import { FAULTS } from '../fault.ts'
 import { recordOf } from '../instruction/index.ts'
 import type { Launch } from '../launch.ts'
 import type { FaultCode, Machine, Meaning, Space } from '../machine.ts'
 import { type Address, type Condition, PRESET } from '../operand.ts'
-import { type AtlasProgram, operandsOf } from '../program.ts'
+import { operandsOf } from '../program.ts'
 import { printInstruction } from '../text.ts'
-import { type AtlasType, type AtlasValue, TYPES } from '../type.ts'
-import { Algebra, type Lowered, dtypeOf, highOf } from './algebra.ts'
+import type { AtlasType, AtlasValue } from '../type.ts'
+import { type AccessPlan, AccessWriter, type EitherFault, type Reach, type Report } from './access.ts'
+import { Algebra, type Lowered, highOf } from './algebra.ts'
 import { loadValue, storeValue } from './element.ts'
 import { type Facts, accessesOf, step } from './flow.ts'
 import type { Block } from './graph.ts'
-import { type PoolPlan, type Region, type RegionPlan, regionOf } from './memory.ts'
+import { type MemoryContext, type Region, accessAt } from './memory.ts'
 
 /** Words before the notes of lanes: the first one is the first lane with an error. */
 export const STATUS_HEAD = 4
@@ -30,19 +31,18 @@ export const STATUS_NOTE = 3
 export const FAULT_BITS = 4
 export const FAULT_CODES = Object.keys(FAULTS) as readonly FaultCode[]
 
-export interface Plan {
-  readonly program: AtlasProgram
-  readonly launch: Pick<Launch, 'block' | 'sharedBytes'>
+export interface Plan extends MemoryContext, AccessPlan {
+  readonly launch: Pick<Launch, 'block'>
   readonly entries: readonly Facts[]
-  readonly regions: ReadonlyMap<Region, RegionPlan>
-  readonly pools: PoolPlan
   readonly blocks: readonly Block[]
-  readonly checks: boolean
+  /** false: f64 is computed as f32 */
+  readonly hasDoubles: boolean
 }
 
 export class KernelWriter implements Machine<Lowered, Node> {
   readonly #builder: Builder
   readonly #k: Algebra
+  readonly #access: AccessWriter
   readonly #plan: Plan
   /** variables of what lives on: by register and type, and by predicate */
   readonly #variables = new Map<string, readonly number[]>()
@@ -52,8 +52,6 @@ export class KernelWriter implements Machine<Lowered, Node> {
   readonly #written = new Map<string, number>()
   /** values that are at hand in this block */
   readonly #values = new Map<string, Lowered>()
-  /** whether a pool is in use, by instruction */
-  readonly #live = new Map<number, number>()
   #facts: Facts = new Map()
   #at = 0
   #phase = -1
@@ -62,8 +60,10 @@ export class KernelWriter implements Machine<Lowered, Node> {
 
   constructor(builder: Builder, plan: Plan) {
     this.#builder = builder
-    this.#k = new Algebra(builder)
+    this.#k = new Algebra(builder, plan.hasDoubles)
     this.#plan = plan
+    const report: Report = (holds, fault, got) => this.#report(holds, fault, got)
+    this.#access = new AccessWriter(this.#k, plan, report, () => this.#globalLane())
     const { program } = plan
     this.#changing = new Set(program.instructions.flatMap((_, at) => accessesOf(program, at).writes.map(({ key }) => key)))
   }
@@ -91,9 +91,7 @@ export class KernelWriter implements Machine<Lowered, Node> {
     }
     const ops = new Set(program.instructions.map(({ op }) => op))
     if (ops.has('phaseGet') || ops.has('phaseAdv')) this.#phase = this.#builder.variable('phase', this.#word(0))
-    for (const at of checks ? this.#plan.pools.sites.keys() : []) {
-      this.#live.set(at, this.#builder.variable(`pool${at}`, this.#builder.constant(false, 'bool')))
-    }
+    this.#access.declare()
     const note = (): number => this.#builder.variable('note', this.#word(0))
     if (checks) this.#notes = [note(), note(), note()]
   }
@@ -175,7 +173,7 @@ export class KernelWriter implements Machine<Lowered, Node> {
     const fact = this.#facts.get(key)
     const flag = this.#written.get(key)
     if (flag !== undefined && (fact === undefined || fact.maybe === true)) {
-      this.#report(this.#builder.get(`has_${key}`, flag, 'bool'), this.#fault('uninitialised'))
+      this.#report(this.#builder.get(`has_${key}`, flag, 'bool'), 'uninitialised')
     }
     const known = this.#values.get(name)
     if (known !== undefined) return known
@@ -186,7 +184,7 @@ export class KernelWriter implements Machine<Lowered, Node> {
   }
 
   #load(key: string, type: AtlasType, ids: readonly number[]): Lowered {
-    const dtype = key.startsWith('p') ? 'bool' : dtypeOf(type)
+    const dtype = key.startsWith('p') ? 'bool' : this.#k.dtypeOf(type)
     const [low = this.#word(0), high] = ids.map((id) => this.#builder.get(key, id, dtype))
     return high === undefined ? { type, low } : { type, low, high }
   }
@@ -263,18 +261,22 @@ export class KernelWriter implements Machine<Lowered, Node> {
   }
 
   require(holds: Node, fault: FaultCode): void {
-    this.#report(holds, this.#fault(fault))
+    this.#report(holds, fault)
   }
 
   /** Notes the first error of this lane, unless `holds`. */
-  #report(holds: Node, fault: Node, got: readonly Node[] = []): void {
+  #report(holds: Node, fault: FaultCode | EitherFault, got: readonly Node[] = []): void {
     if (this.#notes === undefined) return
     const builder = this.#builder
+    const number =
+      typeof fault === 'string'
+        ? this.#fault(fault)
+        : builder.apply('select', [fault.condition, this.#fault(fault.yes), this.#fault(fault.no)])
     const [note, low, high] = this.#notes
     const isFirst = builder.apply('eq', [builder.get('note', note, 'u32'), this.#word(0)])
     builder.if(builder.apply('and', [isFirst, builder.apply('not', [holds])]), () => {
       const place = this.#word(2 ** (FAULT_BITS + 1) * this.#at + 1)
-      builder.set(note, this.#apply('or', place, this.#apply('shl', fault, this.#word(1))))
+      builder.set(note, this.#apply('or', place, this.#apply('shl', number, this.#word(1))))
       builder.set(low, got[0] ?? this.#word(0))
       builder.set(high, got[1] ?? this.#word(0))
     })
@@ -300,42 +302,29 @@ export class KernelWriter implements Machine<Lowered, Node> {
   // ---- memory
 
   load(space: Space, address: Address, type: AtlasType): Lowered {
-    const { plan, index } = this.#place(space, address, type)
-    return loadValue(this.#k, plan, index, type)
+    return this.#access.load(this.#reach(space, address), type)
   }
 
   store(space: Space, address: Address, type: AtlasType, value: Lowered): void {
-    const { plan, index, isGood } = this.#place(space, address, type)
-    if (isGood === undefined) storeValue(this.#k, plan, index, value)
-    else this.#builder.if(isGood, () => storeValue(this.#k, plan, index, value))
+    this.#access.store(this.#reach(space, address), { ...value, type })
   }
 
-  /** The element where an access begins; with checks, one that is there, and whether it is the right one. */
-  #place(space: Space, address: Address, type: AtlasType): { plan: RegionPlan; index: Node; isGood: Node | undefined } {
-    const { program, regions, checks } = this.#plan
-    const region = regionOf(program, this.#at, space, address, this.#facts)
-    const plan = regions.get(region)
-    if (plan === undefined) throw new TypeError(`no plan of ${region}`)
-    // reads the register, so that it is checked
-    if (space === 'global' && (address.kind === 'indirect' || address.kind === 'computed')) {
-      this.read(address.kind === 'indirect' ? address.base : address.handle, 'u64')
-    }
-    const offset = this.#offset(space, address)
-    const index = this.#apply('shr', offset.low, this.#word(Math.log2(storageBytes(plan.storage))))
-    if (!checks) return { plan, index, isGood: undefined }
-    const isGood = this.#checkPlace(offset, this.#bytesOf(region), TYPES[type].bytes)
-    return { plan, index: this.#builder.bind('index', this.#apply('select', isGood, index, this.#word(0))), isGood }
+  /** Reads the register of a handle also where its value is known, so that it is checked. */
+  #reach(space: Space, address: Address): Reach {
+    const regions = this.#regions()
+    const register = address.kind === 'indirect' ? address.base : address.kind === 'computed' ? address.handle : undefined
+    const handle = space === 'global' && register !== undefined ? this.read(register, 'u64') : undefined
+    const isSure = handle === undefined || this.#isConstant(register)
+    return { regions, offset: () => this.#offset(space, address), ...(isSure ? {} : { handle }) }
   }
 
-  /** Whether so many bytes from an offset on are there, and the offset is a multiple of their number; if not, that is reported. */
-  #checkPlace(offset: Lowered, bytes: Node, size: number): Node {
-    const isBelow = this.#apply('and', this.#apply('eq', highOf(offset), this.#word(0)), this.#apply('lt', offset.low, bytes))
-    const isInside = this.#apply('and', isBelow, this.#apply('ge', this.#apply('sub', bytes, offset.low), this.#word(size)))
-    const isAligned = this.#apply('eq', this.#apply('and', offset.low, this.#word(size - 1)), this.#word(0))
-    const isGood = this.#builder.bind('good', size === 1 ? isInside : this.#apply('and', isInside, isAligned))
-    const fault = this.#apply('select', isInside, this.#fault('bad-address'), this.#fault('out-of-range'))
-    this.#report(isGood, fault, [offset.low, highOf(offset)])
-    return isGood
+  /** The regions that this instruction may mean. */
+  #regions(): readonly Region[] {
+    return accessAt(this.#plan, this.#at, this.#facts)?.regions ?? []
+  }
+
+  #isConstant(register: number | undefined): boolean {
+    return this.#facts.get(`r${register}`)?.constant !== undefined
   }
 
   #offset(space: Space, address: Address): Lowered {
@@ -352,12 +341,6 @@ export class KernelWriter implements Machine<Lowered, Node> {
       case 'computed':
         return this.read(address.offset, 'u64')
     }
-  }
-
-  #bytesOf(region: Region): Node {
-    if (region === 'shared') return this.#word(this.#plan.launch.sharedBytes)
-    if (region === 'boundary') return this.#word(BOUNDARY_BYTES)
-    return this.#builder.make('uniform', 'u32', [], `buf${region}_bytes`)
   }
 
   wait(_id: number): void {
@@ -385,86 +368,38 @@ export class KernelWriter implements Machine<Lowered, Node> {
   accumulate(index: Lowered, value: Lowered): void {
     const within = this.#apply('min', index.low, this.#word(CLASSES - 1))
     const at = this.#builder.bind('at', this.#apply('add', this.#apply('mul', this.#globalLane(), this.#word(CLASSES)), within))
-    const before = this.#builder.load('accumulators', at, 'f64')
-    this.#builder.store('accumulators', at, this.#apply('add', before, value.low))
+    const plan = this.#plan.regions.get('accumulators')
+    if (plan === undefined) throw new TypeError('no plan of accumulators')
+    const element = this.#apply('mul', at, this.#word(8 / storageBytes(plan.storage)))
+    storeValue(this.#k, plan, element, this.#k.add(loadValue(this.#k, plan, element, 'f64'), value))
   }
 
-  // ---- pools: the handle is the number of the instruction, from 1
+  // ---- pools
 
   allocatePool(bytes: bigint): Lowered {
-    const live = this.#live.get(this.#at)
-    if (live !== undefined) {
-      this.require(this.#apply('not', this.#builder.get('live', live, 'bool')), 'double-free')
-      this.#builder.set(live, this.#builder.constant(true, 'bool'))
-    }
-    const handle = this.#k.constant('u64', BigInt(this.#at) + 1n)
-    const plan = this.#plan.regions.get('pools')
-    if (plan !== undefined && bytes > 0n) {
-      const count = Math.ceil(Number(bytes) / storageBytes(plan.storage))
-      const first = this.#builder.bind('first', this.#poolIndex(plan, handle, this.#word(0)))
-      const zero = this.#builder.constant(0, dtypeOf(plan.storage))
-      this.#builder.for('i', [this.#word(0), this.#word(count), this.#word(1)], (i) => {
-        this.#builder.store(plan.name, this.#apply('add', first, i), zero)
-      })
-    }
-    return handle
+    return this.#access.allocate(this.#at, bytes)
   }
 
   freePool(handle: Lowered): void {
-    this.require(this.#isLive(handle), 'unknown-handle')
-    for (const [at, live] of this.#live) {
-      const stays = this.#apply('not', this.#isPool(handle, at))
-      this.#builder.set(live, this.#apply('and', stays, this.#builder.get('live', live, 'bool')))
-    }
+    this.#access.free(handle)
   }
 
   loadPool(type: AtlasType, handle: Lowered, offset: Lowered): Lowered {
-    const { plan, index } = this.#poolPlace(type, handle, offset)
-    return loadValue(this.#k, plan, index, type)
+    return this.#access.load(this.#reachPool(handle, offset), type)
   }
 
   storePool(type: AtlasType, handle: Lowered, offset: Lowered, value: Lowered): void {
-    const { plan, index, isGood } = this.#poolPlace(type, handle, offset)
-    if (isGood === undefined) storeValue(this.#k, plan, index, value)
-    else this.#builder.if(isGood, () => storeValue(this.#k, plan, index, value))
+    this.#access.store(this.#reachPool(handle, offset), { ...value, type })
   }
 
-  #poolPlace(type: AtlasType, handle: Lowered, offset: Lowered): { plan: RegionPlan; index: Node; isGood: Node | undefined } {
-    const plan = this.#plan.regions.get('pools')
-    if (plan === undefined) throw new TypeError('no plan of pools')
-    if (!this.#plan.checks) return { plan, index: this.#poolIndex(plan, handle, offset.low), isGood: undefined }
-    this.require(this.#isLive(handle), 'unknown-handle')
-    const bytes = this.#ofPool(handle, (site) => site.bytes)
-    const isGood = this.#checkPlace(offset, bytes, TYPES[type].bytes)
-    const index = this.#poolIndex(plan, handle, this.#apply('select', isGood, offset.low, this.#word(0)))
-    return { plan, index: this.#builder.bind('index', index), isGood }
-  }
-
-  #poolIndex({ storage }: RegionPlan, handle: Lowered, offset: Node): Node {
-    const lane = this.#apply('mul', this.#globalLane(), this.#word(this.#plan.pools.laneBytes))
-    const start = this.#apply(
-      'add',
-      lane,
-      this.#ofPool(handle, (site) => site.offset),
-    )
-    return this.#apply('shr', this.#apply('add', start, offset), this.#word(Math.log2(storageBytes(storage))))
-  }
-
-  /** A number of the pool that a handle means; 0 if it means none. */
-  #ofPool(handle: Lowered, number: (site: { readonly offset: number; readonly bytes: number }) => number): Node {
-    return [...this.#plan.pools.sites].reduce(
-      (other, [at, site]) => this.#apply('select', this.#isPool(handle, at), this.#word(number(site)), other),
-      this.#word(0),
-    )
-  }
-
-  #isPool(handle: Lowered, at: number): Node {
-    return this.#apply('eq', handle.low, this.#word(at + 1))
-  }
-
-  #isLive(handle: Lowered): Node {
-    const uses = [...this.#live].map(([at, live]) => this.#apply('and', this.#isPool(handle, at), this.#builder.get('live', live, 'bool')))
-    return uses.reduce((a, b) => this.#apply('or', a, b), this.#builder.constant(false, 'bool'))
+  /** Whether a pool of a lane is in use is never sure; a constant of the host is one pool. */
+  #reachPool(handle: Lowered, offset: Lowered): Reach {
+    const regions = this.#regions()
+    const { program } = this.#plan
+    const instruction = program.instructions[this.#at]
+    const register = instruction !== undefined && 'pool' in instruction ? instruction.pool : undefined
+    const isSure = this.#isConstant(register) && regions.length === 1 && regions[0] !== 'pools'
+    return { regions, offset: () => offset, ...(isSure ? {} : { handle }) }
   }
 
   #word(value: number): Node {

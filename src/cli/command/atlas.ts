@@ -6,6 +6,7 @@ import {
   type AtlasProgram,
   Executor,
   type LaunchOptions,
+  bufferNames,
   compileProgram,
   decodeProgram,
   parseProgram,
@@ -24,12 +25,17 @@ interface LaunchFlags {
   readonly block?: LaunchOptions['block']
   readonly shared?: number
   readonly checks: boolean
+  readonly f64AsF32?: boolean
 }
 interface RunFlags extends LaunchFlags {
   readonly device?: string
-  readonly buffer?: ReadonlyMap<number, string>
-  readonly out?: ReadonlyMap<number, string>
+  readonly repeat: number
+  readonly buffer?: Bindings
+  readonly pool?: Bindings
+  readonly out?: Bindings
 }
+/** A file, or a number of zeros, by the name or handle of memory. */
+type Bindings = ReadonlyMap<string, string>
 
 export function define(command: Command): void {
   command
@@ -40,11 +46,14 @@ export function define(command: Command): void {
   addLaunch(command.command('run').description('run a program on a device'))
     .addOption(new Option('-d, --device <name>', 'device to run on (default: auto)').argParser(deviceName))
     .option(
-      '--buffer <handle=file>',
-      'bytes of a buffer, such as 1=a.f32, or so many zeros: 3=4096; may be given several times',
+      '--buffer <name=file>',
+      'bytes of a buffer, by its handle or by its name in the first lines of the file: x=a.f32, 1=a.f32; or so many zeros: 3=4096; ' +
+        'may be given several times',
       readBinding,
     )
-    .option('--out <handle=file>', 'write a buffer to a file afterwards; may be given several times', readBinding)
+    .option('--pool <handle=file>', 'the same for a pool; may be given several times', readBinding)
+    .option('--out <name=file>', 'write a buffer to a file afterwards; may be given several times', readBinding)
+    .option('--repeat <n>', 'run it so many times and show the quickest', whole({ least: 1 }), 1)
     .action(run)
   addLaunch(command.command('emit').description('show the kernel that a program becomes'))
     .addOption(new Option('--to <target>', 'the language').choices(TARGETS).default('msl'))
@@ -59,55 +68,91 @@ function addLaunch(command: Command): Command {
     .option('--block <x,y,z>', 'lanes of a block along each axis', readExtent)
     .option('--shared <bytes>', 'shared memory of a block', whole({ least: 0 }))
     .option('--no-checks', 'look for no errors while it runs')
+    .option('--f64-as-f32', 'compute f64 as f32 where there is no f64')
 }
 
 async function check(file: string): Promise<void> {
-  const program = await readProgram(file)
+  const { program } = await readProgram(file)
   process.stdout.write(`${file}: ${program.instructions.length} instructions, ${Object.keys(program.labels).length} labels\n`)
 }
 
 async function disassemble(file: string): Promise<void> {
-  process.stdout.write(printProgram(await readProgram(file)))
+  process.stdout.write(printProgram((await readProgram(file)).program))
 }
 
 async function emit(file: string, flags: LaunchFlags & { readonly to: TargetName }): Promise<void> {
-  const compiled = compileProgram(await readProgram(file), launchOf(flags), flags)
-  const notes = compiled.explain().split('\n')
-  process.stderr.write(`${notes.join('\n')}\n`)
+  const { program, names } = await readProgram(file)
+  const handles = { buffers: [...names.values()] }
+  const compiled = compileProgram(program, launchOf(flags), { ...flags, ...(names.size === 0 ? {} : { handles }) })
+  process.stderr.write(`${compiled.explain()}\n`)
   process.stdout.write(emitSource(flags.to, [compiled.kernel]))
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {
-  const program = await readProgram(file)
-  const launch = launchOf(flags)
+  const { program, names } = await readProgram(file)
+  const outs = new Map([...(flags.out ?? [])].map(([name, path]) => [handleOf(name, names), path]))
+  const given = new Map([...(flags.buffer ?? [])].map(([name, source]) => [handleOf(name, names), source]))
+  for (const handle of outs.keys()) if (!given.has(handle)) throw new Failure(`no --buffer ${handle} to write to a file`)
   const executor = await Executor.open(flags.device === undefined ? {} : { backend: flags.device })
   try {
-    const handles = new Map<number, number>()
-    for (const [name, source] of flags.buffer ?? []) {
-      const bytes = /^\d+$/.test(source) ? new Uint8Array(Number(source)) : await readBytes(source)
-      const handle = executor.allocate(bytes.length)
-      executor.copyTo(handle, bytes)
-      handles.set(name, handle)
+    const buffers: Record<number, number> = {}
+    for (const [handle, source] of given) {
+      const bytes = await bytesOf(source)
+      buffers[handle] = executor.allocate(bytes.length)
+      executor.copyTo(buffers[handle], bytes)
     }
-    for (const name of flags.out?.keys() ?? []) if (!handles.has(name)) throw new Failure(`no --buffer ${name} to write to a file`)
-    const begun = performance.now()
-    await executor.execute(program, { ...launch, checks: flags.checks, buffers: Object.fromEntries(handles) })
-    const ms = performance.now() - begun
-    const bytes = [...handles.values()].reduce((sum, handle) => sum + executor.bytesOf(handle), 0)
-    for (const [name, path] of flags.out ?? []) await writeFile(path, await executor.copyFrom(handles.get(name) ?? 0))
+    const pools: Record<number, number> = {}
+    for (const [name, source] of flags.pool ?? []) {
+      const [handle, bytes] = [handleOf(name, new Map()), await bytesOf(source)]
+      pools[handle] = executor.allocatePool(bytes.length)
+      executor.copyToPool(pools[handle], bytes)
+    }
+    const { checks, f64AsF32 = false } = flags
+    const launch = { ...launchOf(flags), checks, f64AsF32, buffers, pools }
+    const [words, compiling] = await timed(() => executor.explain(program, launch))
+    const runs = new Array<number>()
+    for (let i = 0; i < flags.repeat; i++) runs.push((await timed(() => executor.execute(program, launch)))[1])
+    for (const [handle, path] of outs) await writeFile(path, await executor.copyFrom(buffers[handle] ?? 0))
+    const bound = [
+      ...Object.values(buffers).map((handle) => executor.bytesOf(handle)),
+      ...Object.values(pools).map((pool) => executor.poolBytes(pool)),
+    ].reduce((sum, bytes) => sum + bytes, 0)
+    const ms = Math.min(...runs)
     process.stdout.write(
-      `${totalLanes(resolveLaunch(launch))} lanes on ${executor.device.name} in ${ms.toFixed(1)} ms with compiling; ` +
-        `buffers of ${showBytes(bytes)}, checks ${flags.checks ? 'on' : 'off'}\n`,
+      `${totalLanes(resolveLaunch(launch))} lanes in ${ms.toFixed(3)} ms, compiled in ${compiling.toFixed(1)} ms; ` +
+        `${showBytes(bound)} of memory, ${(bound / ms / 1e6).toPrecision(3)} GB/s\n${words}\n`,
     )
   } finally {
     await executor.close()
   }
 }
 
-async function readProgram(file: string): Promise<AtlasProgram> {
+/** What a call gives, and the milliseconds that it took. */
+async function timed<T>(call: () => Promise<T>): Promise<[result: T, ms: number]> {
+  const begun = performance.now()
+  const result = await call()
+  return [result, performance.now() - begun]
+}
+
+/** The handle of a name; a number is one. */
+function handleOf(name: string, names: ReadonlyMap<string, number>): number {
+  const handle = /^\d+$/.test(name) ? Number(name) : names.get(name)
+  if (handle !== undefined) return handle
+  throw new Failure(`no memory is called ${name}; ${names.size === 0 ? 'use its handle' : `there are ${[...names.keys()].join(', ')}`}`)
+}
+
+/** The bytes of a file, or zeros. */
+async function bytesOf(source: string): Promise<Uint8Array> {
+  return /^\d+$/.test(source) ? new Uint8Array(Number(source)) : readBytes(source)
+}
+
+/** A program, and what its text calls its buffers. */
+async function readProgram(file: string): Promise<{ program: AtlasProgram; names: ReadonlyMap<string, number> }> {
   const bytes = await readBytes(file)
   const isSerialised = new TextDecoder().decode(bytes.subarray(0, 4)) === 'ATLS'
-  return isSerialised ? decodeProgram(bytes) : parseProgram(new TextDecoder().decode(bytes))
+  if (isSerialised) return { program: decodeProgram(bytes), names: new Map() }
+  const text = new TextDecoder().decode(bytes)
+  return { program: parseProgram(text), names: bufferNames(text) }
 }
 
 async function readBytes(file: string): Promise<Uint8Array> {
@@ -129,9 +174,10 @@ function readExtent(text: string): [x: number, y: number, z: number] {
   return [x, y, z]
 }
 
-/** `1=a.f32` */
-function readBinding(text: string, before: ReadonlyMap<number, string> | undefined): ReadonlyMap<number, string> {
-  const [, handle, value] = /^(\d+)=(.+)$/.exec(text) ?? []
-  if (handle === undefined || value === undefined) throw new InvalidArgumentError('It must be the handle of a buffer, =, and a file.')
-  return new Map([...(before ?? []), [Number(handle), value]])
+/** `1=a.f32`, `x=a.f32` */
+function readBinding(text: string, before: Bindings | undefined): Bindings {
+  const [, name, value] = /^(\d+|[A-Za-z_]\w*)=(.+)$/.exec(text) ?? []
+  if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be a name or a handle, =, and a file.')
+  if (before?.has(name) === true) throw new InvalidArgumentError(`${name} is given twice.`)
+  return new Map([...(before ?? []), [name, value]])
 }

@@ -2,13 +2,12 @@
 
 import { scalarOf } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
-import { Builder } from '../build.ts'
 import { decompositionOf } from '../decompose.ts'
 import { type Kernel, uses } from '../kernel.ts'
 import type { Node } from '../node.ts'
 import { isLeaf, opRecord } from '../op.ts'
 import type { Target } from '../target.ts'
-import { Folder } from './fold.ts'
+import { builderFor } from './rewrite.ts'
 
 export function decompose(kernel: Kernel, target: Target): Kernel {
   const isSpelled = ({ op, dtype }: Node): boolean =>
@@ -17,7 +16,7 @@ export function decompose(kernel: Kernel, target: Target): Kernel {
     target.spells.has(op) ||
     (target.double?.spells.has(op) === true && scalarOf(dtype) === 'f64')
   if (!uses(kernel, (node) => !isSpelled(node))) return kernel
-  const builder = new Builder(kernel.name, { interner: new Folder() })
+  const builder = builderFor(kernel)
   const done = new Map<Node, Node>()
 
   function go(node: Node): Node {

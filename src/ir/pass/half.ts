@@ -4,7 +4,6 @@
 
 import { type DType, isTile, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import { roundHalf } from '../../base/half.ts'
-import { Builder } from '../build.ts'
 import { roundToOdd } from '../decompose.ts'
 import { type Kernel, uses } from '../kernel.ts'
 import { type Node, walk } from '../node.ts'
@@ -12,13 +11,12 @@ import { opRecord } from '../op.ts'
 import type { Target } from '../target.ts'
 import { Value } from '../value.ts'
 import type { Making } from './constant.ts'
-import { Folder } from './fold.ts'
+import { builderFor } from './rewrite.ts'
 import { concat, part } from './vector.ts'
 
 export function half(kernel: Kernel, target: Target): Kernel {
   if (target.half || !uses(kernel, ({ dtype }) => isHalf(dtype))) return kernel
-  const interner = new Folder()
-  const builder = new Builder(kernel.name, { interner })
+  const builder = builderFor(kernel)
   const done = new Map<Node, Node>()
   /** lets of effects that leave the values of f16 (sums over a subgroup): only what they name can be rounded */
   const inexact = new Set<number>()
@@ -31,7 +29,7 @@ export function half(kernel: Kernel, target: Target): Kernel {
   function go(node: Node): Node {
     const known = done.get(node)
     if (known !== undefined) return known
-    const made = needsRounding(node) ? round(interner, exact(node)) : exact(node)
+    const made = needsRounding(node) ? round(builder, exact(node)) : exact(node)
     done.set(node, made)
     return made
   }
@@ -47,14 +45,14 @@ export function half(kernel: Kernel, target: Target): Kernel {
   /** The node in f32, its own result not yet rounded. */
   function exact(node: Node): Node {
     const { op, dtype, src, arg } = node
-    if (op === 'const' && dtype === 'f16') return interner.make('const', 'f32', [], roundHalf(Number(arg)))
+    if (op === 'const' && dtype === 'f16') return builder.make('const', 'f32', [], roundHalf(Number(arg)))
     if (op === 'cast' && isHalf(dtype) && scalarOf(src[0].dtype) === 'f64') return roundToOdd(new Value<'f64'>(builder, go(src[0]))).node
     // memory rounds what is stored
-    if (op === 'store') return interner.make(op, dtype, [go(src[0]), exact(src[1])], arg)
-    return interner.make(op, asFloat(dtype), src.map(go), arg)
+    if (op === 'store') return builder.make(op, dtype, [go(src[0]), exact(src[1])], arg)
+    return builder.make(op, asFloat(dtype), src.map(go), arg)
   }
 
-  return { ...kernel, body: go(kernel.body), interner }
+  return { ...kernel, body: go(kernel.body), interner: builder.interner }
 }
 
 function isHalf(dtype: DType): boolean {

@@ -1,6 +1,7 @@
 // Pass: makes a kernel smaller without changing what it does. Expressions are folded by the Folder; here is what concerns
 // statements: branches and loops that are decided, and lets and variables that nobody reads.
 
+import { Builder } from '../build.ts'
 import type { Kernel } from '../kernel.ts'
 import { type Node, type NodeOf, blocksOf, changesMemory, valuesOf, walk } from '../node.ts'
 import { constantOf } from './constant.ts'
@@ -70,7 +71,8 @@ function foldStatements(kernel: Kernel): Kernel {
 
 /** Removes lets and variables that nobody reads, and what becomes empty by that. What changes memory stays. */
 export function dropDead(kernel: Kernel): Kernel {
-  const { interner } = kernel
+  // what is kept keeps its nodes: nothing is folded, so the kernel's own interner serves
+  const builder = new Builder(kernel.name, { interner: kernel.interner })
   const used = new Set<number>()
   const seen = new Set<Node>()
   const read = new Set<number>()
@@ -92,7 +94,7 @@ export function dropDead(kernel: Kernel): Kernel {
       const made = statement(each)
       if (made !== undefined) kept.push(made)
     }
-    return interner.make('block', 'void', kept.toReversed())
+    return builder.make('block', 'void', kept.toReversed())
   }
 
   function isDead(node: Node): boolean {
@@ -107,7 +109,7 @@ export function dropDead(kernel: Kernel): Kernel {
     if ((node.op === 'if' || node.op === 'for') && blocks.every((each) => each.src.length === 0)) return undefined
     const values = valuesOf(node)
     values.forEach(mark)
-    return interner.make(node.op, node.dtype, [...values, ...blocks], node.arg)
+    return builder.make(node.op, node.dtype, [...values, ...blocks], node.arg)
   }
 
   return { ...kernel, body: block(kernel.body) }
