@@ -33,7 +33,9 @@ test('steps are timed with layers kept and computed again, and their memory is s
   expect(kept!.seconds.length).toBe(3)
   expect(again!.loss).toBe(kept!.loss)
   expect(kept!.loss).toBeLessThan(2 * Math.log(SHAPE.vocabulary))
-  expect(seen.length).toBe(2)
+  expect(seen.length).toBe(4) // two rounds of each
+  expect(report.measures.map(({ shares }) => shares?.length)).toEqual([3, 3])
+  expect(report.measures.flatMap(({ shares }) => shares ?? []).every((share) => share > 0 && share < 1)).toBe(true)
   const lines = showTrainReport(report).split('\n')
   expect(lines[0]).toContain('LoRA of rank 2')
   expect(lines.filter((line) => line.startsWith('Ingot')).length).toBe(2)

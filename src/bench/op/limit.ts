@@ -24,7 +24,7 @@ export class MachineLimits {
   static async open(device: Device): Promise<MachineLimits> {
     const { bindingBytes, bufferBytes } = device.caps
     const read = await prepare(device, readLimit(Math.min(ARENA, bindingBytes, bufferBytes)))
-    return new MachineLimits(read, await prepare(device, peakLimit('f32', device.caps)))
+    return new MachineLimits(read, await preparePeak(device))
   }
 
   async sample(): Promise<Limits> {
@@ -37,6 +37,14 @@ export class MachineLimits {
     this.#peak.free()
   }
 }
+
+/** The peak alone, which needs next to no memory: f32 operations of a second. */
+export async function openPeak(device: Device): Promise<{ sample(): Promise<number>; dispose(): void }> {
+  const { operations, repeated, free } = await preparePeak(device)
+  return { sample: async () => operations / (await repeated.sample()), dispose: free }
+}
+
+const preparePeak = (device: Device): Promise<Ready> => prepare(device, peakLimit('f32', device.caps))
 
 interface Ready {
   readonly repeated: Repeated

@@ -6,7 +6,7 @@ import { makeBatch } from '../../train/batch.ts'
 import { createTrainer } from '../../train/step.ts'
 import { loadTrainable } from '../../train/trainable.ts'
 import { type Gguf, openGguf } from '../../weights/gguf/gguf.ts'
-import { MachineLimits } from '../op/limit.ts'
+import { openPeak } from '../op/limit.ts'
 
 /** What is to be measured. */
 export interface TrainRun {
@@ -33,8 +33,8 @@ export interface OwnTrainSamples extends TrainSamples {
   readonly device: string
   /** as stated before the first step */
   readonly statedBytes: number
-  /** f32 operations of a second that the device does at most */
-  readonly peak: number
+  /** f32 operations of a second that the device does at most, measured beside each step: machines change their speed */
+  readonly peaks: readonly number[]
 }
 
 export async function measureTraining({
@@ -52,21 +52,22 @@ export async function measureTraining({
   using trainer = createTrainer(trainable, { optimizer: adamw(trainable.parameters, { weightDecay: 0.01 }), clipNorm: 1, recompute })
   const ids = Array.from({ length: tokens + 1 }, (_, i) => (i * 7919 + 13) % trainable.model.vocabulary)
   const { total: statedBytes } = await trainer.memory([makeBatch(device, [{ ids }])])
-  const seconds: number[] = []
+  const peak = await openPeak(device)
+  const [seconds, peaks]: [number[], number[]] = [[], []]
   let loss = Number.NaN
   for (let step = 0; step <= steps; step++) {
     const begun = performance.now()
     loss = (await trainer.step([makeBatch(device, [{ ids }])], 1e-4)).loss
-    if (step > 0) seconds.push((performance.now() - begun) / 1000)
+    if (step === 0) continue
+    seconds.push((performance.now() - begun) / 1000)
+    peaks.push(await peak.sample())
   }
   const bytes = process.resourceUsage().maxRSS * 1024
-  const limits = await MachineLimits.open(device)
-  const { peak } = await limits.sample()
-  limits.dispose()
+  peak.dispose()
   const { detail } = device
   trainable.free()
   await device.close()
-  return { seconds, loss, bytes, device: detail, statedBytes, peak }
+  return { seconds, loss, bytes, device: detail, statedBytes, peaks }
 }
 
 /** Operations that a step cannot do without: a product with every matrix forward, and one back to its input. */

@@ -13,8 +13,8 @@ export interface TrainMeasure {
   readonly recompute: boolean
   readonly tokens: number
   readonly samples: TrainSamples | OwnTrainSamples
-  /** seconds that the products of a step would take at the device's peak */
-  readonly share?: number
+  /** of each step: the share of its time that its products would take at the device's peak */
+  readonly shares?: readonly number[]
 }
 
 export interface TrainReport {
@@ -37,7 +37,7 @@ export function showTrainReport({ machine, busy, shape, rank, measures }: TrainR
   const peer = (recompute: boolean): TrainMeasure | undefined =>
     measures.find((measure) => measure.name.startsWith('PyTorch') && measure.recompute === recompute)
   const rows = measures.map((measure) => {
-    const { name, base, recompute, samples, share } = measure
+    const { name, base, recompute, samples, shares } = measure
     const seconds = median(samples.seconds)
     const against = name === 'Ingot' ? peer(recompute) : undefined
     const ratio = against && median(against.samples.seconds) / seconds
@@ -48,7 +48,7 @@ export function showTrainReport({ machine, busy, shape, rank, measures }: TrainR
       seconds.toFixed(3),
       `${(100 * summarize(samples.seconds).noise).toFixed(0)} %`,
       (tokens / seconds).toFixed(0),
-      share === undefined ? '' : `${((100 * share) / seconds).toFixed(0)} %`,
+      shares === undefined ? '' : `${(100 * median(shares)).toFixed(0)} %`,
       (samples.bytes / 1e6).toFixed(0),
       'statedBytes' in samples ? (samples.statedBytes / 1e6).toFixed(0) : '',
       ratio === undefined ? '' : ratio.toFixed(2),

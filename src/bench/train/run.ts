@@ -35,44 +35,91 @@ export interface TrainBenchOptions {
 export const BASES: readonly GgmlType[] = ['f32', 'q8_0', 'q4_k']
 const SHAPE = '160m'
 const OTHER_LOAD_MS = 200
+/** How often each is measured, in a new process; steps are shared out among the rounds. */
+const ROUNDS = 2
 
 const run = promisify(execFile)
 const CHILD = fileURLToPath(scriptFile('bench/train/child.js'))
 const PEER = fileURLToPath(packageFile('bench/peers/train/pytorch.py'))
 
 export async function runTrainBench(options: TrainBenchOptions): Promise<TrainReport> {
-  const { model, tokens, rank, steps, device, threads, python, signal, onProgress } = options
+  const { model, rank, steps, python, signal, onProgress } = options
   const folder = model === undefined ? await mkdtemp(join(tmpdir(), 'ingot-train-')) : undefined
   try {
     const files = folder === undefined ? [model ?? ''] : await writeBases(folder, signal)
     const [first = ''] = files
+    const contenders = await Promise.all(files.map((file) => contenderOf(file, options)))
+    if (python !== undefined) contenders.unshift(await peerOf(python, first, options))
     const measures: TrainMeasure[] = []
-    const total = 2 * (files.length + (python === undefined ? 0 : 1))
+    const rounds = partsOf(steps)
+    const total = 2 * rounds.length * contenders.length
     const busy = await measureOtherLoad(OTHER_LOAD_MS)
+    let done = 0
     for (const recompute of [false, true]) {
-      const own = { tokens, rank, steps, recompute, ...(threads === undefined ? {} : { threads }) }
-      const begin = (what: string): void => {
-        signal?.throwIfAborted()
-        onProgress?.(what, measures.length, total)
+      // By turns, so that what the machine does meanwhile meets all of them.
+      const found = contenders.map((): TrainMeasure[] => [])
+      for (const part of rounds) {
+        for (const [i, { title, measure }] of contenders.entries()) {
+          signal?.throwIfAborted()
+          onProgress?.(title, done++, total)
+          found[i]?.push(await measure(recompute, part))
+        }
       }
-      if (python !== undefined) {
-        begin('PyTorch')
-        const samples = await askPyTorch(python, await shapeOf(first), own, signal)
-        measures.push({ name: `PyTorch ${samples.version}`, base: 'f32', recompute, tokens, samples })
-      }
-      for (const file of files) {
-        begin(`Ingot ${file}`)
-        const samples = await askIngot({ ...own, model: file, ...(device === undefined ? {} : { device }) }, signal)
-        await using gguf = await openGguf(file)
-        const share = operationsOf(gguf, tokens) / samples.peak
-        measures.push({ name: 'Ingot', base: formatOf(gguf), recompute, tokens, samples, share })
-      }
+      measures.push(...found.map(joinMeasures))
     }
     const shape = await shapeOf(first)
     return { kind: 'train', date: new Date().toISOString(), machine: describeMachine(), busy, shape, rank, measures }
   } finally {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** Whoever is measured. */
+interface Contender {
+  readonly title: string
+  measure(recompute: boolean, steps: number): Promise<TrainMeasure>
+}
+
+async function contenderOf(file: string, { tokens, rank, threads, device, signal }: TrainBenchOptions): Promise<Contender> {
+  await using gguf = await openGguf(file)
+  const [operations, base] = [operationsOf(gguf, tokens), formatOf(gguf)]
+  const ask = { model: file, tokens, rank, ...(threads === undefined ? {} : { threads }), ...(device === undefined ? {} : { device }) }
+  const measure = async (recompute: boolean, steps: number): Promise<TrainMeasure> => {
+    const samples = await askIngot({ ...ask, steps, recompute }, signal)
+    const shares = samples.seconds.map((seconds, i) => operations / (samples.peaks[i] ?? NaN) / seconds)
+    return { name: 'Ingot', base, recompute, tokens, samples, shares }
+  }
+  return { title: `Ingot ${file}`, measure }
+}
+
+async function peerOf(python: string, file: string, { tokens, rank, threads, signal }: TrainBenchOptions): Promise<Contender> {
+  const shape = await shapeOf(file)
+  const ask = { tokens, rank, ...(threads === undefined ? {} : { threads }) }
+  const measure = async (recompute: boolean, steps: number): Promise<TrainMeasure> => {
+    const { version, ...samples } = await askPyTorch(python, shape, { ...ask, steps, recompute }, signal)
+    return { name: `PyTorch ${version}`, base: 'f32', recompute, tokens, samples }
+  }
+  return { title: 'PyTorch', measure }
+}
+
+/** Steps of each round: about as many in each, in as few rounds as there are steps. */
+function partsOf(steps: number): number[] {
+  const rounds = Math.min(ROUNDS, steps)
+  return Array.from({ length: rounds }, (_, i) => Math.floor(((i + 1) * steps) / rounds) - Math.floor((i * steps) / rounds))
+}
+
+/** The rounds of one contender as one measure: all steps, and the most memory. */
+function joinMeasures(rounds: readonly TrainMeasure[]): TrainMeasure {
+  const [first] = rounds
+  if (first === undefined) throw new IngotError('bad-argument', 'there is nothing to measure', { op: 'bench --train', got: 'no steps' })
+  const all = rounds.map(({ samples }) => samples)
+  const samples = {
+    ...(all.at(-1) ?? first.samples),
+    seconds: all.flatMap(({ seconds }) => seconds),
+    bytes: Math.max(...all.map(({ bytes }) => bytes)),
+    ...(all.every((each) => 'peaks' in each) ? { peaks: all.flatMap(({ peaks }) => peaks) } : {}),
+  }
+  return { ...first, samples, ...(first.shares === undefined ? {} : { shares: rounds.flatMap(({ shares = [] }) => shares) }) }
 }
 
 async function writeBases(folder: string, signal: AbortSignal | undefined): Promise<string[]> {
