@@ -38,14 +38,19 @@ const UNKNOWN: Readonly<Times> = { threads: Infinity, here: Infinity, helped: In
 
 /**
  * What is to be expected after another time was seen. Until there are a few, the shortest: any may be the one in which code is compiled.
- * Then few long ones change little, and a short one does not stand for all that come: how soon threads wake up varies.
+ * Then a mean of the latest: how soon threads wake up varies, and neither a lucky time stands for all that come nor a thread that lost its
+ * core in the middle of its part for nothing.
  */
 function expected(before: number, seen: number, count: number): number {
   if (count < TRIES || before === Infinity) return Math.min(before, seen)
-  return seen < before ? Math.max(seen, before * (1 - FALL)) : Math.min(seen, before * (1 + RISE))
+  return before + (Math.min(seen, MOST_TIMES * before) - before) / LATEST
 }
-const FALL = 1 / 4
-const RISE = 1 / 16
+/** How many times a mean is of. */
+const LATEST = 8
+/** What took longer than this many times the mean says nothing of the work. */
+const MOST_TIMES = 16
+/** What is left of other expectations after a time was seen: what was slow once is tried again at last, for about 1 % of the time. */
+const FADE = 1 - 1 / 1024
 
 export class BriefWork {
   /** of commands that may come again */
@@ -79,14 +84,22 @@ export class BriefWork {
     const isHelped = mayHelp && (times.helps < TRIES || times.helped < times.here)
     work(isHelped)
     const took = performance.now() - begun
-    if (isHelped) times.helped = expected(times.helped, took, times.helps++)
-    else times.here = expected(times.here, took, times.tries++)
+    if (isHelped) {
+      times.helped = expected(times.helped, took, times.helps++)
+      times.here *= FADE
+    } else {
+      times.here = expected(times.here, took, times.tries++)
+      times.helped *= FADE
+    }
   }
 
   /** Commands took so many milliseconds on the threads. */
   seen(commands: Commands, took: number): void {
     const times = this.#timesOf(commands)
     times.threads = expected(times.threads, took, times.runs++)
+    if (times.tries < TRIES) return
+    times.here *= FADE
+    times.helped *= FADE
   }
 
   #timesOf(commands: Commands): Times {
