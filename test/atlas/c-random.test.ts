@@ -1,5 +1,5 @@
 // Random programs in C, compiled by the system's compilers, held against the interpreter. INGOT_RANDOM_PROGRAMS says how many.
-import { describe, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { compileProgram } from '../../src/atlas/compile/compile.ts'
 import { Executor } from '../../src/atlas/executor.ts'
 import { openHost } from '../../src/device/core/host.ts'
@@ -24,6 +24,7 @@ const EXTRA = [
 describe.skipIf(COMPILERS.length === 0)('random programs in C (skipped where no C compiler is installed)', () => {
   it(`${PROGRAMS} of them agree with the interpreter`, { timeout: 60_000 + PROGRAMS * 1000 }, async () => {
     const runs = sampleRuns({ programs: PROGRAMS, f64: true })
+    expect(runs.length).toBeGreaterThanOrEqual(PROGRAMS)
     for (let start = 0; start < runs.length; start += BATCH) {
       const batch = runs.slice(start, start + BATCH)
       const handles = { buffers: [1, 2, 3, 4], pools: [] }
