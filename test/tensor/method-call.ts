@@ -27,7 +27,8 @@ const WINDOWS = { kernel: [2], strides: [1], dilations: [1], padding: [[0, 0]], 
 const CELL = (make: Make, gates: number) => ({ weight: make([2 * gates, 3]), recurrentWeight: make([2 * gates, 2]) })
 const ROPE = { style: 'half', heads: 2, dims: 2, magnitude: 1 }
 const ATTENTION = { heads: 2, scale: 1, window: 0, softcap: 0, apart: false }
-const PLACES = (make: Make, rows: number) => ({ positions: make([rows], 'u32'), slots: make([rows], 'u32'), table: make([1, 1], 'u32') })
+/** Numbers are below five, and so are slots and pages. */
+const PLACES = (make: Make, rows: number) => ({ positions: make([rows], 'u32'), slots: make([rows], 'u32'), table: make([4, 1], 'u32') })
 
 const UNARY = [
   'neg', 'abs', 'sign', 'square', 'sqrt', 'rsqrt', 'reciprocal', 'exp', 'log', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'tanh', 'erf',
@@ -123,10 +124,10 @@ export const CALLS: Readonly<Record<string, MethodCall>> = {
   ),
   cacheWrite: call(
     (make) => [make([1, 4], 'f32'), PLACES(make, 1)],
-    (make) => make([2, 64, 2]),
+    (make) => make([2, 5 * 64, 2]),
   ),
   cachedAttention: call(
-    (make) => [make([1, 64, 2]), make([1, 64, 2]), PLACES(make, 2), ATTENTION],
+    (make) => [make([1, 5 * 64, 2]), make([1, 5 * 64, 2]), PLACES(make, 2), ATTENTION],
     (make) => make([2, 4], 'f32'),
   ),
   candidates: call(
