@@ -91,12 +91,14 @@ const LONGEST = 2n ** 64n - 1n
 const isWhole = (value: unknown, low: number, high: number): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
 const isLong = (value: unknown): value is bigint => typeof value === 'bigint' && value >= 0n && value <= LONGEST
+/** Anything in words; not everything has a text. */
+export const shown = (value: unknown): string => (typeof value === 'object' && value !== null ? 'an object' : String(value))
 const unless = (right: boolean, complaint: string): string | undefined => (right ? undefined : complaint)
 const oneOf = <const T extends string>(names: readonly T[], what: string) => ({
   wrong: (value: unknown) =>
     unless(
       names.some((name) => name === value),
-      `unknown ${what} ${String(value)}, wanted ${names.join(', ')}`,
+      `unknown ${what} ${shown(value)}, wanted ${names.join(', ')}`,
     ),
   print: (value: T) => value,
   parse: (cursor: Cursor) => cursor.oneOf(names, what),
@@ -127,7 +129,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
     wrong: (value, { types }) =>
       unless(
         types.some((type) => type === value),
-        `no such type ${String(value)}, wanted ${types.join(', ')}`,
+        `no such type ${shown(value)}, wanted ${types.join(', ')}`,
       ),
     parse: (cursor, { types }) => cursor.oneOf(types, 'type'),
   },
@@ -138,14 +140,14 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
       const unknown = oneOf(CONDITIONS, 'condition').wrong(value)
       const isUnsigned = typeof value === 'string' && value.endsWith('u')
       const isFloat = typeof ty === 'string' && isAtlasType(ty) && !isIntegerType(ty)
-      return unknown ?? unless(!isUnsigned || !isFloat, `${String(value)} compares integers, not ${String(ty)}`)
+      return unknown ?? unless(!isUnsigned || !isFloat, `${shown(value)} compares integers, not ${shown(ty)}`)
     },
   },
   scope: { place: 'suffix', ...oneOf(SCOPES, 'scope') },
   register: {
     place: 'list',
     ...registerText,
-    wrong: (value) => unless(isRegister(value), `no register ${String(value)}, wanted r0 to r${REGISTERS - 1}`),
+    wrong: (value) => unless(isRegister(value), `no register ${shown(value)}, wanted r0 to r${REGISTERS - 1}`),
   },
   registers: {
     place: 'list',
@@ -153,7 +155,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
     wrong: (value, _spec, { count }) =>
       unless(
         isWhole(value, 0, REGISTERS - 1) && value + Number(count) <= REGISTERS,
-        `no ${String(count)} registers from ${String(value)} on, wanted r0 to r${REGISTERS - 1}`,
+        `no ${shown(count)} registers from ${shown(value)} on, wanted r0 to r${REGISTERS - 1}`,
       ),
   },
   predicate: {
@@ -161,7 +163,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
     wrong: (value, { optional }) =>
       unless(
         (optional === true && value === null) || isWhole(value, 0, PREDICATES - 1),
-        `no predicate ${String(value)}, wanted p0 to p${PREDICATES - 1}`,
+        `no predicate ${shown(value)}, wanted p0 to p${PREDICATES - 1}`,
       ),
     print: (value) => `p${value}`,
     parse: (cursor) => cursor.numbered('p', PREDICATES - 1, 'predicate'),
@@ -173,7 +175,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
   },
   label: {
     place: 'list',
-    wrong: (value) => unless(typeof value === 'string' && LABEL.test(value), `no label ${String(value)}`),
+    wrong: (value) => unless(typeof value === 'string' && LABEL.test(value), `no label ${shown(value)}`),
     print: (value) => `@${value}`,
     parse: (cursor) => cursor.label(),
     encode: (to, value) => to.text(value),
@@ -190,7 +192,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
   number: {
     place: 'list',
     wrong: (value, { bits, least = 0 }) =>
-      unless(isWhole(value, least, 2 ** bits - 1), `no such number ${String(value)}, wanted ${least} to ${2 ** bits - 1}`),
+      unless(isWhole(value, least, 2 ** bits - 1), `no such number ${shown(value)}, wanted ${least} to ${2 ** bits - 1}`),
     print: String,
     parse: (cursor, { bits }) => Number(cursor.integer(0n, 2n ** BigInt(bits) - 1n)),
     encode: (to, value) => to.u32(value),
@@ -198,7 +200,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
   },
   long: {
     place: 'list',
-    wrong: (value, { most = LONGEST }) => unless(isLong(value) && value <= most, `no such number ${String(value)}, wanted 0 to ${most}`),
+    wrong: (value, { most = LONGEST }) => unless(isLong(value) && value <= most, `no such number ${shown(value)}, wanted 0 to ${most}`),
     print: String,
     parse: (cursor, { most = LONGEST }) => cursor.integer(0n, most),
     encode: (to, value) => to.u64(value),
@@ -206,7 +208,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
   },
   float: {
     place: 'list',
-    wrong: (value) => unless(typeof value === 'number' && Number.isFinite(value), `no finite number ${String(value)}`),
+    wrong: (value) => unless(typeof value === 'number' && Number.isFinite(value), `no finite number ${shown(value)}`),
     print: (value) => (Object.is(value, -0) ? '-0' : String(value)),
     parse: (cursor) => cursor.float(),
     encode: (to, value) => to.u64(toBits('f64', value)),
@@ -216,7 +218,7 @@ export const KINDS: { readonly [K in OperandKind]: Kind<K> } = {
     place: 'list',
     wrong: (value, _spec, known) => {
       const type = typeOf('ty', known)
-      return unless(isLong(value) && value < 1n << BigInt(bitsOf(type)), `${String(value)} is no bit pattern of ${type}`)
+      return unless(isLong(value) && value < 1n << BigInt(bitsOf(type)), `${shown(value)} is no bit pattern of ${type}`)
     },
     print: (bits, known) => printBits(typeOf('ty', known), bits),
     parse: (cursor, _spec, known) => parseBits(cursor, typeOf('ty', known)),
@@ -246,25 +248,25 @@ function parseBits(cursor: Cursor, type: AtlasType): bigint {
 }
 
 function wrongAddress(value: unknown, { space }: Specs['address']): string | undefined {
-  if (!isAddress(value)) return `no address ${String(value)}`
+  if (!isAddress(value)) return `no address ${shown(value)}`
   switch (value.kind) {
     case 'buffer':
       if (!isLong(value.handle) || !isLong(value.offset)) return 'handle and offset of a buffer are u64'
-      return unless(space === 'global' || value.handle === 0n, `shared memory has no buffer ${value.handle}, wanted buf0`)
+      return unless(space === 'global' || value.handle === 0n, `shared memory has no buffer ${shown(value.handle)}, wanted buf0`)
     case 'phi':
       if (space === 'shared') return 'the boundary pool is no shared memory'
       return unless(
         isWhole(value.class, 0, CLASSES - 1) && isWhole(value.page, 0, PAGES - 1) && isWhole(value.byte, 0, 255),
-        `no place (${value.class}, ${value.page}, ${value.byte}) in the boundary pool of ${CLASSES} classes, ${PAGES} pages, 256 bytes`,
+        `no place (${shown(value.class)}, ${shown(value.page)}, ${shown(value.byte)}) in the boundary pool of ${CLASSES} classes, ${PAGES} pages, 256 bytes`,
       )
     case 'indirect':
       return unless(
         isRegister(value.base) && isWhole(value.offset, -(2 ** 31), 2 ** 31 - 1),
-        `no address r${value.base} + ${value.offset}, wanted a register and an i32`,
+        `no address r${shown(value.base)} + ${shown(value.offset)}, wanted a register and an i32`,
       )
     case 'computed':
       if (space === 'shared') return 'shared memory has no handles: one register is enough'
-      return unless(isRegister(value.handle) && isRegister(value.offset), `no registers r${value.handle} + r${value.offset}`)
+      return unless(isRegister(value.handle) && isRegister(value.offset), `no registers r${shown(value.handle)} + r${shown(value.offset)}`)
   }
 }
 

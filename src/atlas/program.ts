@@ -3,7 +3,7 @@
 
 import { IngotError } from '../base/error.ts'
 import { type Instruction, INSTRUCTION_NAMES, isInstructionName, recordOf } from './instruction/index.ts'
-import { type Known, LABEL, type OperandValue, kindOf } from './operand.ts'
+import { type Known, LABEL, type OperandValue, kindOf, shown } from './operand.ts'
 
 /** Instructions in order, and names of places among them. */
 export interface AtlasProgram {
@@ -20,13 +20,18 @@ export interface Problem {
 }
 
 /** Everything that is wrong with a program; nothing if it is valid. Looks at any data, not only at what TypeScript has seen. */
-export function validate({ instructions, labels }: AtlasProgram): Problem[] {
+export function validate(program: AtlasProgram): Problem[] {
+  const { instructions, labels }: Partial<AtlasProgram> = isObject(program) ? program : {}
+  if (!Array.isArray(instructions) || !isObject(labels)) return [{ what: 'a program has a list of instructions, and labels' }]
   const misplaced = Object.entries(labels).flatMap(([name, at]): Problem[] => {
     if (!LABEL.test(name)) return [{ what: `no name for a label: ${JSON.stringify(name)}` }]
     const isPlace = Number.isInteger(at) && at >= 0 && at <= instructions.length
-    return isPlace ? [] : [{ what: `label ${name} is at ${at}, wanted 0 to ${instructions.length}` }]
+    return isPlace ? [] : [{ what: `label ${name} is at ${shown(at)}, wanted 0 to ${instructions.length}` }]
   })
-  return [...misplaced, ...instructions.flatMap((each, at) => problemsOf(each, labels).map((what) => ({ instruction: at, what })))]
+  return [
+    ...misplaced,
+    ...Array.from(instructions, (each: Instruction, at) => problemsOf(each, labels).map((what) => ({ instruction: at, what }))).flat(),
+  ]
 }
 
 /** The operands of an instruction by name. */
@@ -43,8 +48,9 @@ export function targetOf({ labels }: AtlasProgram, instruction: Instruction): nu
 }
 
 function problemsOf(instruction: Instruction, labels: Readonly<Record<string, number>>): string[] {
+  if (!isObject(instruction)) return [`no instruction ${shown(instruction)}`]
   const { op } = instruction
-  if (!isInstructionName(op)) return [`unknown instruction ${String(op)}, wanted ${INSTRUCTION_NAMES.join(', ')}`]
+  if (!isInstructionName(op)) return [`unknown instruction ${shown(op)}, wanted ${INSTRUCTION_NAMES.join(', ')}`]
   const known = operandsOf(instruction)
   const { operands } = recordOf(op)
   const wrong = operands.flatMap((spec) => {
@@ -56,6 +62,10 @@ function problemsOf(instruction: Instruction, labels: Readonly<Record<string, nu
   })
   const extra = Object.keys(known).filter((name) => !operands.some((spec) => spec.name === name))
   return [...wrong, ...extra.map((name) => `${op} has no operand ${name}`)]
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 /** Throws one error that lists everything that is wrong. */

@@ -97,6 +97,18 @@ const CASES: Record<string, { text: string; launch?: RunOptions; buffers?: reado
     launch: { block: [8], grid: [2] },
     buffers: [words(16)],
   },
+  'a launch of three dimensions': {
+    text: `
+      movimm.u64 r9, 1
+      movimm.u32 r8, 2
+      shl.u64 r7, r255, r8
+      movimm.u32 r1, 100
+      mad.u32 r2, r253, r1, r252
+      mad.u32 r2, r2, r1, r254
+      stg.u32 r2, [r9 + r7]`,
+    launch: { block: [2, 3, 2], grid: [3, 2, 2] },
+    buffers: [words(144)],
+  },
   'nested loops that are left in the middle': {
     text: `
       movimm.u64 r9, 1

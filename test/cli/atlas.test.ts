@@ -52,6 +52,8 @@ describe('atlas', () => {
     expect(new Float32Array(bytes.buffer)).toEqual(Float32Array.of(11, 22, 33))
     const wrong = await ingot('atlas', 'run', at('named.atlas'), '-d', 'reference', '--buffer', `w=${at('a.f32')}`)
     expect([wrong.code, wrong.stdout, wrong.stderr]).toEqual([2, '', expect.stringContaining('no memory is called w; there are x, y, z')])
+    const missing = await ingot('atlas', 'run', at('named.atlas'), '-d', 'reference', '--buffer', 'x=12', '--buffer', 'z=12')
+    expect([missing.code, missing.stdout, missing.stderr]).toEqual([2, '', expect.stringContaining('give it by --buffer y=FILE')])
     const twice = await ingot('atlas', 'run', at('named.atlas'), '--buffer', 'x=4', '--buffer', 'x=8')
     expect([twice.code, twice.stdout]).toEqual([2, ''])
   })

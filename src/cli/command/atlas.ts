@@ -93,6 +93,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const outs = new Map([...(flags.out ?? [])].map(([name, path]) => [handleOf(name, names), path]))
   const given = new Map([...(flags.buffer ?? [])].map(([name, source]) => [handleOf(name, names), source]))
   for (const handle of outs.keys()) if (!given.has(handle)) throw new Failure(`no --buffer ${handle} to write to a file`)
+  const pooled = new Map([...(flags.pool ?? [])].map(([name, source]) => [handleOf(name, new Map()), source]))
+  checkGiven(program, flags, names, given, pooled)
   const executor = await Executor.open(flags.device === undefined ? {} : { backend: flags.device })
   try {
     const buffers: Record<number, number> = {}
@@ -102,8 +104,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
       executor.copyTo(buffers[handle], bytes)
     }
     const pools: Record<number, number> = {}
-    for (const [name, source] of flags.pool ?? []) {
-      const [handle, bytes] = [handleOf(name, new Map()), await bytesOf(source)]
+    for (const [handle, source] of pooled) {
+      const bytes = await bytesOf(source)
       pools[handle] = executor.allocatePool(bytes.length)
       executor.copyToPool(pools[handle], bytes)
     }
@@ -117,9 +119,9 @@ async function run(file: string, flags: RunFlags): Promise<void> {
       ...Object.values(buffers).map((handle) => executor.bytesOf(handle)),
       ...Object.values(pools).map((pool) => executor.poolBytes(pool)),
     ].reduce((sum, bytes) => sum + bytes, 0)
-    const ms = Math.min(...runs)
+    const [ms, lanes] = [Math.min(...runs), totalLanes(resolveLaunch(launch))]
     process.stdout.write(
-      `${totalLanes(resolveLaunch(launch))} lanes in ${ms.toFixed(3)} ms, compiled in ${compiling.toFixed(1)} ms; ` +
+      `${lanes === 1 ? '1 lane' : `${lanes} lanes`} in ${ms.toFixed(3)} ms, compiled in ${compiling.toFixed(1)} ms; ` +
         `${showBytes(bound)} of memory, ${(bound / ms / 1e6).toPrecision(3)} GB/s\n${words}\n`,
     )
   } finally {
@@ -132,6 +134,25 @@ async function timed<T>(call: () => Promise<T>): Promise<[result: T, ms: number]
   const begun = performance.now()
   const result = await call()
   return [result, performance.now() - begun]
+}
+
+/** Memory that the program names and nobody gave: in an executor, that handle could be another one's. */
+function checkGiven(
+  program: AtlasProgram,
+  flags: RunFlags,
+  names: ReadonlyMap<string, number>,
+  buffers: ReadonlyMap<number, string>,
+  pools: ReadonlyMap<number, string>,
+): void {
+  const handles = { buffers: [...buffers.keys()], pools: [...pools.keys()] }
+  for (const binding of compileProgram(program, launchOf(flags), { ...flags, handles }).bindings) {
+    if (typeof binding === 'number' && !buffers.has(binding)) {
+      const name = [...names].find(([, handle]) => handle === binding)?.[0]
+      throw new Failure(`the program uses buffer ${binding}: give it by --buffer ${name ?? binding}=FILE`)
+    }
+    const [, pool] = /^pool(\d+)$/.exec(String(binding)) ?? []
+    if (pool !== undefined && !pools.has(Number(pool))) throw new Failure(`the program uses pool ${pool}: give it by --pool ${pool}=FILE`)
+  }
 }
 
 /** The handle of a name; a number is one. */
