@@ -7,6 +7,8 @@ import { heldBytes } from './storage.ts'
 
 /** Below this nobody is disturbed. */
 const QUIET = 256 * 2 ** 20
+/** tasks that finalizers are given, where much is still held after the first */
+const MOST_TURNS = 8
 /** bytes that each device held after its last collection */
 const before = new WeakMap<Device, number>()
 
@@ -16,7 +18,14 @@ let collect: Promise<() => void> | undefined
 export function relieve(device: Device): Promise<void> | undefined {
   const held = heldBytes(device)
   if (held < QUIET || held < 2 * (before.get(device) ?? 0)) return undefined
-  return collectGarbage().then(() => void before.set(device, heldBytes(device)))
+  return collectAndWait(device, held)
+}
+
+/** Finalizers are a task of their own, which may come after those that were there before: what they give back is waited for. */
+async function collectAndWait(device: Device, held: number): Promise<void> {
+  await collectGarbage()
+  for (let turn = 0; turn < MOST_TURNS && heldBytes(device) > held / 2; turn++) await nextTask()
+  before.set(device, heldBytes(device))
 }
 
 /** Collects garbage, where the engine can be asked to. */
