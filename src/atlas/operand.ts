@@ -257,8 +257,8 @@ function wrongAddress(value: unknown, { space }: Specs['address']): string | und
       if (space === 'shared') return 'the boundary pool is no shared memory'
       return unless(
         isWhole(value.class, 0, CLASSES - 1) && isWhole(value.page, 0, PAGES - 1) && isWhole(value.byte, 0, 255),
-        `no place (${[value.class, value.page, value.byte].map(shown).join(', ')}) in the boundary pool of ${CLASSES} classes, ${PAGES} pages, ` +
-          '256 bytes',
+        `no place (${[value.class, value.page, value.byte].map(shown).join(', ')}) in the boundary pool: ` +
+          `${CLASSES} classes, ${PAGES} pages, 256 bytes`,
       )
     case 'indirect':
       return unless(
