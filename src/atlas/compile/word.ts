@@ -27,7 +27,7 @@ function product(b: Builder, x: Node, y: Node): Words {
   const second = apply(b, 'add', apply(b, 'mul', xHigh, yLow), apply(b, 'shr', first, half))
   const third = apply(b, 'add', apply(b, 'mul', xLow, yHigh), apply(b, 'and', second, mask))
   const high = apply(b, 'add', apply(b, 'mul', xHigh, yHigh), apply(b, 'add', apply(b, 'shr', second, half), apply(b, 'shr', third, half)))
-  return [apply(b, 'or', apply(b, 'shl', third, half), apply(b, 'and', first, mask)), high]
+  return [apply(b, 'mul', x, y), high]
 }
 
 /** By 0 to 63 places; what is above is ignored. */

@@ -20,6 +20,11 @@ export interface Phase {
 }
 export type PhaseTree =
   | Phase
+  /** what needs no lane */
+  | { readonly kind: 'once'; readonly statements: readonly Node[] }
+  /** a loop that all lanes leave at once, and where */
+  | { readonly kind: 'around'; readonly body: readonly PhaseTree[] }
+  | { readonly kind: 'break'; readonly condition: Node }
   | { readonly kind: 'if'; readonly condition: Node; readonly yes: readonly PhaseTree[]; readonly no: readonly PhaseTree[] }
   | { readonly kind: 'for'; readonly bounds: readonly Node[]; readonly arg: ArgOf<'for'>; readonly body: readonly PhaseTree[] }
   /** repeats head and body until, after the head, no lane of the mask is active */
@@ -55,7 +60,7 @@ class Survey {
     if (tree.kind === 'phase') this.#phase(tree)
     if (tree.kind === 'if') for (const inner of [...tree.yes, ...tree.no]) this.tree(inner)
     if (tree.kind === 'loop') for (const inner of tree.head) this.tree(inner)
-    if (tree.kind === 'for' || tree.kind === 'loop') for (const inner of tree.body) this.tree(inner)
+    if (tree.kind === 'for' || tree.kind === 'loop' || tree.kind === 'around') for (const inner of tree.body) this.tree(inner)
   }
 
   isKept(id: number): boolean {
@@ -114,6 +119,12 @@ class Loops {
     switch (tree.kind) {
       case 'phase':
         return this.#phase(tree)
+      case 'once':
+        return tree.statements.forEach((node) => builder.add(node.op, node.src, node.arg))
+      case 'around':
+        return builder.loop(() => this.trees(tree.body))
+      case 'break':
+        return builder.add('breakIf', [tree.condition])
       case 'if':
         return builder.if(tree.condition, () => this.trees(tree.yes), tree.no.length > 0 ? () => this.trees(tree.no) : undefined)
       case 'for':

@@ -9,7 +9,7 @@ import { isTile } from '../../base/dtype.ts'
 import { IngotError } from '../../base/error.ts'
 import type { Builder } from '../build.ts'
 import { type Kernel, lanesOf } from '../kernel.ts'
-import { type Node, type NodeOf, blocksOf, idOf, convergenceOf, valuesOf } from '../node.ts'
+import { type Node, type NodeOf, blocksOf, idOf, convergenceOf, isDeclaration, valuesOf, walk } from '../node.ts'
 import { opRecord } from '../op.ts'
 import { indexRecord } from '../op/position.ts'
 import type { Target } from '../target.ts'
@@ -17,7 +17,9 @@ import type { Value } from '../value.ts'
 import { Collective, type Phases } from './collective.ts'
 import { LaneArrays } from './lane-array.ts'
 import { type PhaseTree, writeLoops } from './lane-loop.ts'
+import { type Outer, findOuter } from './outer.ts'
 import { builderFor, copy, finish, rebuilder, valueOf, when } from './rewrite.ts'
+import { leaves } from './variable.ts'
 
 export function serialize(kernel: Kernel, target: Target): Kernel {
   if (target.lanes) return kernel
@@ -36,7 +38,8 @@ class Serializer implements Phases {
   /** what pure names stand for */
   readonly #known = new Map<number, Node>()
   readonly expression: (node: Node) => Node
-  /** variables of loops that go around the lanes */
+  readonly #outer: Outer
+  /** names of what is computed outside of the loops over lanes, and variables of loops that go around them */
   readonly #outside = new Set<number>()
   readonly #outsideNodes = new Map<Node, boolean>()
   /** variables of loops that lanes count for themselves, and where */
@@ -51,6 +54,7 @@ class Serializer implements Phases {
     this.#kernel = kernel
     this.#builder = builderFor(kernel)
     this.expression = rebuilder(this.#builder, (node) => (node.op === 'local' ? this.#known.get(node.arg) : undefined))
+    this.#outer = findOuter(kernel, (node) => this.#hasPoint(node))
     this.#arrays = new LaneArrays(kernel, lanesOf(kernel))
     this.#collective = new Collective(this.#builder, this.#arrays, kernel, lanesOf(kernel))
   }
@@ -102,8 +106,23 @@ class Serializer implements Phases {
   readonly #statement = (node: Node): void => {
     const isPure = node.op === 'let' && opRecord(node.src[0].op).kind === 'pure' && !isTile(node.src[0].dtype)
     if (isPure) this.#known.set(node.arg.id, this.expression(node.src[0]))
-    else if (this.#hasPoint(node) || (this.#broken !== undefined && this.#breaks(node))) this.#point(node)
+    else if (this.#isOnce(node)) this.#once(node)
+    else if (this.#hasPoint(node) || (this.#broken !== undefined && leaves(node))) this.#point(node)
     else this.each(() => this.#copy(node))
+  }
+
+  /** True for a statement that needs no lane. */
+  #isOnce(node: Node): boolean {
+    return this.mask === undefined && node.op !== 'breakIf' && !this.#hasPoint(node) && !leaves(node) && this.#outer.covers(node)
+  }
+
+  /** It comes before the phase it stands in: nothing in there changes what it reads, and what it names is used by that name only. */
+  #once(statement: Node): void {
+    const statements = this.#builder.block(() => this.#copy(statement)).src
+    walk(statement, (node) => {
+      if (isDeclaration(node)) this.#outside.add(node.arg.id)
+    })
+    this.#trees.push({ kind: 'once', statements })
   }
 
   /** A statement that a lane runs alone. */
@@ -197,9 +216,17 @@ class Serializer implements Phases {
     this.#trees.push({ kind: 'loop', head, mask, body })
   }
 
-  #loop({ src: [block] }: NodeOf<'loop'>): void {
-    const mask = this.#fillMask(this.#builder.constant(1, 'bool'))
+  #loop(node: NodeOf<'loop'>): void {
+    const [block] = node.src
     const outer = this.#broken
+    if (this.mask === undefined && this.#outer.isTogether(node)) {
+      this.split()
+      this.#broken = []
+      this.#trees.push({ kind: 'around', body: this.#treesOf(block) })
+      this.#broken = outer
+      return
+    }
+    const mask = this.#fillMask(this.#builder.constant(1, 'bool'))
     this.#broken = [mask]
     this.#trees.push({ kind: 'loop', head: [], mask, body: this.#treesOf(block, mask) })
     this.#broken = outer
@@ -208,6 +235,11 @@ class Serializer implements Phases {
   #break({ src }: NodeOf<'breakIf'>): void {
     const builder = this.#builder
     const condition = this.expression(src[0])
+    if (this.#broken?.length === 0) {
+      this.split()
+      this.#trees.push({ kind: 'break', condition })
+      return
+    }
     this.each(() =>
       when(builder, condition, () => {
         for (const mask of this.#broken ?? []) builder.store(mask, builder.index('lane'), builder.constant(0, 'u32'))
@@ -244,12 +276,6 @@ class Serializer implements Phases {
       this.#points.set(node, isPoint)
     }
     return isPoint
-  }
-
-  /** True if a statement may leave the loop it stands in. */
-  #breaks(node: Node): boolean {
-    if (node.op === 'breakIf') return true
-    return opRecord(node.op).blocks === 'branches' && blocksOf(node).some(({ src }) => src.some((inner) => this.#breaks(inner)))
   }
 
   /** True if an expression is the same for all lanes and can be computed outside of the loops over them. */

@@ -2,12 +2,13 @@
 // statements: branches and loops that are decided, and lets and variables that nobody reads.
 
 import type { Kernel } from '../kernel.ts'
-import { type Node, type NodeOf, blocksOf, changesMemory, valuesOf, walk } from '../node.ts'
+import { type Node, type NodeOf, blocksOf, changesMemory, valuesOf } from '../node.ts'
 import { constantOf } from './constant.ts'
 import { builderFor, finish, rebuilder } from './rewrite.ts'
+import { forwardSets, liveVariables } from './variable.ts'
 
 export function simplify(kernel: Kernel): Kernel {
-  return dropDead(foldStatements(kernel))
+  return dropDead(foldStatements(forwardSets(kernel)))
 }
 
 function foldStatements(kernel: Kernel): Kernel {
@@ -73,10 +74,7 @@ export function dropDead(kernel: Kernel): Kernel {
   const { interner } = kernel
   const used = new Set<number>()
   const seen = new Set<Node>()
-  const read = new Set<number>()
-  walk(kernel.body, ({ op, arg }) => {
-    if (op === 'get') read.add(arg)
-  })
+  const read = liveVariables(kernel.body)
 
   function mark(node: Node): void {
     if (seen.has(node)) return
