@@ -221,6 +221,13 @@ WIDENING_LOADS(16)
   FN S T##x8_hmax(T##x8 v) { return T##x4_hmax(T##x4_max(LOW4(v), HIGH4(v))); } \
   FN S T##x16_hmax(T##x16 v) { return T##x8_hmax(T##x8_max(LOW8(v), HIGH8(v))); }
 ACROSS(float, f32) ACROSS(int32_t, i32) ACROSS(uint32_t, u32)
+// of masks: whether any element holds, whether all do
+#define DECIDE(name, operator) \
+  FN bool i32x2_##name(i32x2 v) { return (v[0] operator v[1]) != 0; } \
+  FN bool i32x4_##name(i32x4 v) { return i32x2_##name(LOW2(v) operator HIGH2(v)); } \
+  FN bool i32x8_##name(i32x8 v) { return i32x4_##name(LOW4(v) operator HIGH4(v)); } \
+  FN bool i32x16_##name(i32x16 v) { return i32x8_##name(LOW8(v) operator HIGH8(v)); }
+DECIDE(hany, |) DECIDE(hall, &)
 
 // ---- operations with instructions of their own: one form per register width, wider vectors by halves
 #define HALVES1(name, T, N, H) \

@@ -110,6 +110,8 @@ export const DECOMPOSE = {
   },
   hsum: tree,
   hmax: tree,
+  hany: tree,
+  hall: tree,
 
   unpackU8: unsigned((x) => vec(bytes(x))),
   unpackI8: unsigned((x) => vec(BYTES.map((at) => signedByte(x, at)))),
@@ -166,7 +168,7 @@ function sameIntegers(words: U32, dtype: DType): Node {
 }
 
 /** Halves a vector until one element is left. */
-function tree(builder: Builder, { op, src: [x] }: OneNode<'hsum' | 'hmax'>): Node {
+function tree(builder: Builder, { op, src: [x] }: OneNode<'hsum' | 'hmax' | 'hany' | 'hall'>): Node {
   const { reduces = 'add' } = opRecord(op)
   const halve = (whole: Node): Node => {
     const width = widthOf(whole.dtype)

@@ -211,6 +211,8 @@ export const OPS = {
   zip: pure(2, type.zip, { arg: arg.HALF, moves: (e, half, width) => [e % 2, (half * width) / 2 + (e >> 1)], exact: true }),
   hsum: pure(1, type.reduction, { reduces: 'add' }),
   hmax: pure(1, type.reduction, { reduces: 'max', exact: true }),
+  hany: pure(1, type.decision, { reduces: 'or' }),
+  hall: pure(1, type.decision, { reduces: 'and' }),
 
   // four bytes in a u32, lowest first; two halves in a u32
   unpackU8: pure(1, type.oneOf(['u32'], 'u32x4', 'u32'), { unpack: (word, e) => (word >>> (8 * e)) & 255 }),

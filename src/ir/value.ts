@@ -249,6 +249,14 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   hmax(): Value<ScalarOf<D>, U> {
     return this.#one('hmax')
   }
+  /** Whether any element of a vector holds. */
+  hany(this: Value<Vector<'bool'>, U>): Value<'bool', U> {
+    return this.#one('hany')
+  }
+  /** Whether all elements of a vector hold. */
+  hall(this: Value<Vector<'bool'>, U>): Value<'bool', U> {
+    return this.#one('hall')
+  }
 
   unpackU8(this: Value<'u32', U>): Value<'u32x4', U> {
     return this.#one('unpackU8')

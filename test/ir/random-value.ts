@@ -447,7 +447,11 @@ export class Expressions {
     const { random } = this
     const width = widthOf(dtype)
     const one = (of: DType): V => this.value(of, depth).v
-    switch (random.below(6)) {
+    switch (random.below(7)) {
+      case 6:
+        return this.known(
+          width === 1 ? this.op(random.pick(['hany', 'hall'] as const), [one(vector('bool', random.pick<Width>([2, 4, 8, 16])))]) : one(dtype),
+        )
       case 0:
         return this.known(this.op('not', [one(dtype)]))
       case 1:

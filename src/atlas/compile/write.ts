@@ -329,8 +329,8 @@ export class KernelWriter implements Machine<Lowered, Node> {
 
   /** Whether so many bytes from an offset on are there, and the offset is a multiple of their number; if not, that is reported. */
   #checkPlace(offset: Lowered, bytes: Node, size: number): Node {
-    const isBelow = this.#apply('and', this.#apply('eq', highOf(offset), this.#word(0)), this.#apply('lt', offset.low, bytes))
-    const isInside = this.#apply('and', isBelow, this.#apply('ge', this.#apply('sub', bytes, offset.low), this.#word(size)))
+    const isRoom = this.#apply('and', this.#apply('eq', highOf(offset), this.#word(0)), this.#apply('ge', bytes, this.#word(size)))
+    const isInside = this.#apply('and', isRoom, this.#apply('le', offset.low, this.#apply('sub', bytes, this.#word(size))))
     const isAligned = this.#apply('eq', this.#apply('and', offset.low, this.#word(size - 1)), this.#word(0))
     const isGood = this.#builder.bind('good', size === 1 ? isInside : this.#apply('and', isInside, isAligned))
     const fault = this.#apply('select', isInside, this.#fault('bad-address'), this.#fault('out-of-range'))

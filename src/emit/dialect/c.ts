@@ -152,7 +152,7 @@ const spell = {
   shl: maskedShift('<<', countMask),
   shr: maskedShift('>>', countMask),
   ...byName(typed, 'min', 'max', 'fma', 'sqrt', 'rsqrt', 'floor', 'ceil', 'trunc', 'rint', 'popcount', 'packF16'),
-  ...byName(typedByOperand, 'hsum', 'hmax', 'unpackU8', 'unpackI8', 'unpackF16'),
+  ...byName(typedByOperand, 'hsum', 'hmax', 'hany', 'hall', 'unpackU8', 'unpackI8', 'unpackF16'),
   ...byName(dot, 'dotI8', 'dotU8I8', 'dotU7I8'),
   abs: absolute(typed('abs')),
   select: (node, speaker) => {

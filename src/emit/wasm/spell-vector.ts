@@ -120,6 +120,17 @@ function hmax(speaker: Speaker, node: NodeWith<1>): void {
   })
 }
 
+/** Of a mask: of two lanes, the others hold anything. */
+const decide =
+  (how: 'any' | 'all'): Spelling<1> =>
+  (speaker, { src: [mask] }) => {
+    const { f } = speaker
+    speaker.say(mask)
+    if (widthOf(mask.dtype) === 4) return void f.emit(how === 'any' ? 'v128.any_true' : 'i32x4.all_true')
+    f.emit('i32x4.bitmask').i32Const(3).emit('i32.and')
+    return void f.i32Const(how === 'any' ? 0 : 3).emit(how === 'any' ? 'i32.ne' : 'i32.eq')
+  }
+
 /** An operand of one or more packed words as a vector. */
 function sayWords(speaker: Speaker, node: Node): void {
   speaker.say(node)
@@ -256,6 +267,8 @@ export const vectorSpellings = {
   zip,
   hsum,
   hmax,
+  hany: decide('any'),
+  hall: decide('all'),
   unpackU8: unpack8(false),
   unpackI8: unpack8(true),
   packI8,

@@ -93,6 +93,10 @@ export const zip = same((dtype) => isNumber(dtype) && widthOf(dtype) > 1, 'vecto
 export const reduction: TypeRule = ([from]) =>
   from !== undefined && isNumber(from) && widthOf(from) > 1 ? scalarOf(from) : wrong(`wants a vector, got ${from}`)
 
+/** A vector of booleans becomes one of them. */
+export const decision: TypeRule = ([from]) =>
+  from !== undefined && isBool(from) && widthOf(from) > 1 ? 'bool' : wrong(`wants a vector of booleans, got ${from}`)
+
 /** Two operands of packed bytes and a sum to add their products to. */
 export const dot: TypeRule = (src) => {
   const [a, b, sum] = src

@@ -35,6 +35,14 @@ export class LaneArrays {
     return name
   }
 
+  /** An array of the elements of a vector, for a moment: of lanes side by side that run a statement one after the other. */
+  spill(id: number, dtype: DType): string {
+    const full = `spill ${id} ${dtype}`
+    let name = this.#scratch.get(full)
+    if (name === undefined) this.#scratch.set(full, (name = this.make('spilled', storageOf(dtype), widthOf(dtype))))
+    return name
+  }
+
   /** An array for a moment. Users of the same key must not overlap. */
   scratch(key: string, dtype: DType): string {
     const full = `${key} ${dtype}`

@@ -4,31 +4,17 @@
 
 import type { Builder } from '../build.ts'
 import { type Kernel, lanesOf } from '../kernel.ts'
-import { type Node, type NodeOf, idOf, isDeclaration } from '../node.ts'
-import type { ArgOf } from '../op.ts'
+import { type Node, type NodeOf, idOf } from '../node.ts'
 import type { Value } from '../value.ts'
 import { isActive } from './collective.ts'
 import { type LaneArrays, keep, recall } from './lane-array.ts'
+import { positionOf } from './lane-position.ts'
+import { Shapes } from './lane-shape.ts'
+import { Survey } from './lane-survey.ts'
+import { ManyLanes, type Writing, isAbreast } from './lane-vector.ts'
+import type { Phase, PhaseTree } from './phase.ts'
 import { copy, rebuilder, repeat, valueOf, when } from './rewrite.ts'
-
-export interface Phase {
-  readonly kind: 'phase'
-  /** once per subgroup instead of for every lane */
-  readonly lead: boolean
-  readonly mask: string | undefined
-  readonly statements: readonly Node[]
-}
-export type PhaseTree =
-  | Phase
-  /** what needs no lane */
-  | { readonly kind: 'once'; readonly statements: readonly Node[] }
-  /** a loop that all lanes leave at once, and where */
-  | { readonly kind: 'around'; readonly body: readonly PhaseTree[] }
-  | { readonly kind: 'break'; readonly condition: Node }
-  | { readonly kind: 'if'; readonly condition: Node; readonly yes: readonly PhaseTree[]; readonly no: readonly PhaseTree[] }
-  | { readonly kind: 'for'; readonly bounds: readonly Node[]; readonly arg: ArgOf<'for'>; readonly body: readonly PhaseTree[] }
-  /** repeats head and body until, after the head, no lane of the mask is active */
-  | { readonly kind: 'loop'; readonly head: readonly PhaseTree[]; readonly mask: string; readonly body: readonly PhaseTree[] }
+import { usageOf } from './variable.ts'
 
 /** Writes the trees; `counters` are the arrays of loop variables that lanes count for themselves. */
 export function writeLoops(
@@ -40,74 +26,22 @@ export function writeLoops(
 ): void {
   const survey = new Survey(counters)
   for (const tree of trees) survey.tree(tree)
-  new Loops(kernel, builder, arrays, survey).trees(trees)
-}
-
-/** Which locals and variables occur in more than one phase. */
-class Survey {
-  readonly counters: ReadonlyMap<number, string>
-  /** what each phase reads that another defines, in order of first use */
-  readonly #reads = new Map<Phase, Map<number, Node>>()
-  readonly #seenIn = new Map<number, Phase>()
-  readonly #kept = new Set<number>()
-  readonly #defined = new Map<number, Phase>()
-
-  constructor(counters: ReadonlyMap<number, string>) {
-    this.counters = counters
-  }
-
-  tree(tree: PhaseTree): void {
-    if (tree.kind === 'phase') this.#phase(tree)
-    if (tree.kind === 'if') for (const inner of [...tree.yes, ...tree.no]) this.tree(inner)
-    if (tree.kind === 'loop') for (const inner of tree.head) this.tree(inner)
-    if (tree.kind === 'for' || tree.kind === 'loop' || tree.kind === 'around') for (const inner of tree.body) this.tree(inner)
-  }
-
-  isKept(id: number): boolean {
-    return this.#kept.has(id)
-  }
-
-  /** The locals that a phase must fetch before it begins. */
-  fetched(phase: Phase): [number, Node][] {
-    const isElsewhere = (id: number): boolean => this.#defined.has(id) && this.#defined.get(id) !== phase
-    return [...(this.#reads.get(phase) ?? [])].filter(([id]) => this.counters.has(id) || isElsewhere(id))
-  }
-
-  #phase(phase: Phase): void {
-    const seen = new Set<Node>()
-    const reads = new Map<number, Node>()
-    const note = (id: number): void => {
-      const before = this.#seenIn.get(id)
-      if (before !== undefined && before !== phase) this.#kept.add(id)
-      this.#seenIn.set(id, phase)
-    }
-    const visit = (node: Node): void => {
-      if (seen.has(node)) return
-      seen.add(node)
-      if (isDeclaration(node)) {
-        note(node.arg.id)
-        this.#defined.set(node.arg.id, phase)
-      }
-      if (node.op === 'get' || node.op === 'set' || node.op === 'local') note(node.arg)
-      if (node.op === 'local') reads.set(node.arg, node)
-      for (const child of node.src) visit(child)
-    }
-    for (const statement of phase.statements) visit(statement)
-    this.#reads.set(phase, reads)
-  }
+  const shapes = lanesOf(kernel) < 4 ? undefined : new Shapes(kernel, lanesOf(kernel) < 8 ? 4 : 8, trees, usageOf(kernel.body.src).exposed)
+  new Loops({ kernel, builder, arrays, survey }, shapes).trees(trees)
 }
 
 class Loops {
+  readonly #writing: Writing
   readonly #kernel: Kernel
   readonly #builder: Builder
-  readonly #arrays: LaneArrays
-  readonly #survey: Survey
+  /** of lanes side by side; undefined: there are none */
+  readonly #shapes: Shapes | undefined
 
-  constructor(kernel: Kernel, builder: Builder, arrays: LaneArrays, survey: Survey) {
-    this.#kernel = kernel
-    this.#builder = builder
-    this.#arrays = arrays
-    this.#survey = survey
+  constructor(writing: Writing, shapes: Shapes | undefined) {
+    this.#writing = writing
+    this.#kernel = writing.kernel
+    this.#builder = writing.builder
+    this.#shapes = shapes
   }
 
   trees(trees: readonly PhaseTree[]): void {
@@ -151,18 +85,33 @@ class Loops {
 
   #phase(phase: Phase): void {
     const builder = this.#builder
-    const step = phase.lead ? this.#kernel.subgroup : 1
-    repeat(builder, 'lane', lanesOf(this.#kernel), step, (lane) => {
-      const body = (): void => new OneLane(this.#kernel, builder, this.#arrays, this.#survey, lane).run(phase)
-      if (phase.mask === undefined) body()
-      else when(builder, isActive(builder, phase.mask, lane), body)
-    })
+    const lanes = lanesOf(this.#kernel)
+    const shapes = this.#shapes
+    if (shapes === undefined || phase.mask !== undefined || !isAbreast(phase, shapes, this.#writing.survey)) {
+      const step = phase.lead ? this.#kernel.subgroup : 1
+      return repeat(builder, 'lane', lanes, step, (lane) => this.#one(phase, lane))
+    }
+    const { width } = shapes
+    const whole = lanes - (lanes % width)
+    repeat(builder, 'lane', whole, width, (lane) => new ManyLanes(this.#writing, shapes, lane).run(phase))
+    if (whole === lanes) return undefined
+    const bounds = [whole, lanes, 1].map((value) => builder.constant(value, 'u32'))
+    const [from, to, step] = bounds
+    return from === undefined || to === undefined || step === undefined
+      ? undefined
+      : builder.for('lane', [from, to, step], (lane) => this.#one(phase, valueOf(builder, lane)))
+  }
+
+  #one(phase: Phase, lane: Value<'u32'>): void {
+    const builder = this.#builder
+    const body = (): void => new OneLane(this.#writing, lane).run(phase)
+    if (phase.mask === undefined) body()
+    else when(builder, isActive(builder, phase.mask, lane), body)
   }
 }
 
 /** A phase written for the lane of the loop that is being filled. */
 class OneLane {
-  readonly #kernel: Kernel
   readonly #builder: Builder
   readonly #arrays: LaneArrays
   readonly #survey: Survey
@@ -171,13 +120,12 @@ class OneLane {
   readonly #recalled = new Map<Node, Node>()
   readonly #expression: (node: Node) => Node
 
-  constructor(kernel: Kernel, builder: Builder, arrays: LaneArrays, survey: Survey, lane: Value<'u32'>) {
-    this.#kernel = kernel
+  constructor({ kernel, builder, arrays, survey }: Writing, lane: Value<'u32'>) {
     this.#builder = builder
     this.#arrays = arrays
     this.#survey = survey
     this.#lane = lane
-    this.#expression = rebuilder(builder, (node) => (node.op === 'index' ? this.#index(node) : this.#recalled.get(node)))
+    this.#expression = rebuilder(builder, (node) => (node.op === 'index' ? positionOf(kernel, node, lane) : this.#recalled.get(node)))
   }
 
   run(phase: Phase): void {
@@ -190,7 +138,7 @@ class OneLane {
 
   readonly #statement = (node: Node): void => {
     if (node.op === 'let') return this.#let(node)
-    const isKept = (node.op === 'var' || node.op === 'set') && this.#survey.isKept(idOf(node))
+    const isKept = (node.op === 'var' || node.op === 'set') && this.#survey.isShared(idOf(node))
     return isKept ? this.#keep(idOf(node), node.src[0]) : copy(this.#builder, node, this.#expression, this.#statement)
   }
 
@@ -198,39 +146,14 @@ class OneLane {
     const [value] = node.src
     const { id, name } = node.arg
     const named = this.#builder.local(id, value.dtype)
-    if (value.op === 'get' && this.#survey.isKept(value.arg)) {
+    if (value.op === 'get' && this.#survey.isShared(value.arg)) {
       const mem = this.#arrays.home(value.arg, value.dtype)
       this.#recalled.set(named, recall(this.#builder, mem, this.#lane, value.dtype, name, id))
     } else copy(this.#builder, node, this.#expression, this.#statement)
-    if (this.#survey.isKept(id)) this.#keep(id, named)
+    if (this.#survey.isShared(id)) this.#keep(id, named)
   }
 
   #keep(id: number, value: Node): void {
     keep(this.#builder, this.#arrays.home(id, value.dtype), this.#lane, this.#expression(value))
-  }
-
-  /** A position as an expression of the loop's variable. */
-  #index(node: NodeOf<'index'>): Node {
-    const lane = this.#lane
-    const {
-      workgroup: [x, y, z],
-      subgroup,
-    } = this.#kernel
-    switch (node.arg) {
-      case 'lane':
-        return lane.node
-      case 'lane.x':
-        return y * z === 1 ? lane.node : lane.rem(x).node
-      case 'lane.y':
-        return z === 1 ? (y === 1 ? lane.sub(lane) : lane.div(x)).node : lane.div(x).rem(y).node
-      case 'lane.z':
-        return z === 1 ? lane.sub(lane).node : lane.div(x * y).node
-      case 'subgroup':
-        return lane.div(subgroup).node
-      case 'sublane':
-        return lane.rem(subgroup).node
-      default:
-        return node
-    }
   }
 }

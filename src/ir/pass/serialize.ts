@@ -16,8 +16,10 @@ import type { Target } from '../target.ts'
 import type { Value } from '../value.ts'
 import { Collective, type Phases } from './collective.ts'
 import { LaneArrays } from './lane-array.ts'
-import { type PhaseTree, writeLoops } from './lane-loop.ts'
+import { writeLoops } from './lane-loop.ts'
+import { positionOf } from './lane-position.ts'
 import { type Outer, findOuter } from './outer.ts'
+import type { PhaseTree } from './phase.ts'
 import { builderFor, copy, finish, rebuilder, valueOf, when } from './rewrite.ts'
 import { leaves } from './variable.ts'
 
@@ -53,7 +55,13 @@ class Serializer implements Phases {
   constructor(kernel: Kernel) {
     this.#kernel = kernel
     this.#builder = builderFor(kernel)
-    this.expression = rebuilder(this.#builder, (node) => (node.op === 'local' ? this.#known.get(node.arg) : undefined))
+    this.expression = rebuilder(this.#builder, (node) =>
+      node.op === 'local'
+        ? this.#known.get(node.arg)
+        : node.op === 'index' && indexRecord(node.arg).uniform !== 'workgroup'
+          ? positionOf(kernel, node, valueOf(this.#builder, this.#builder.index('lane')))
+          : undefined,
+    )
     this.#outer = findOuter(kernel, (node) => this.#hasPoint(node))
     this.#arrays = new LaneArrays(kernel, lanesOf(kernel))
     this.#collective = new Collective(this.#builder, this.#arrays, kernel, lanesOf(kernel))
