@@ -1,7 +1,7 @@
 // A statement that lanes side by side cannot run together: they run it one after the other. What it needs of vectors is put into arrays
 // before, one element for each lane, and variables that it sets are fetched from there afterwards.
 
-import { type DType, type Width, scalarOf, widthOf } from '../../base/dtype.ts'
+import { type DType, scalarOf, widthOf } from '../../base/dtype.ts'
 import type { Builder } from '../build.ts'
 import type { Kernel } from '../kernel.ts'
 import { type Node, blocksOf, isDeclaration, valuesOf, walk } from '../node.ts'
@@ -59,7 +59,7 @@ export class Apart {
   }
 }
 
-function isWide({ dtype }: Variable, width: Width): boolean {
+function isWide({ dtype }: Variable, width: number): boolean {
   return widthOf(dtype) === width
 }
 

@@ -5,13 +5,17 @@
 import type { Builder } from '../build.ts'
 import { type Kernel, lanesOf } from '../kernel.ts'
 import { type Node, type NodeOf, idOf } from '../node.ts'
+import type { Target } from '../target.ts'
 import type { Value } from '../value.ts'
 import { isActive } from './collective.ts'
 import { type LaneArrays, keep, recall } from './lane-array.ts'
+import type { Facts } from './fact.ts'
+import { Assumptions } from './lane-assume.ts'
 import { positionOf } from './lane-position.ts'
-import { Shapes } from './lane-shape.ts'
+import type { Shapes } from './lane-shape.ts'
 import { Survey } from './lane-survey.ts'
 import { ManyLanes, type Writing, isAbreast } from './lane-vector.ts'
+import { chooseShapes, isWorthwhile } from './lane-width.ts'
 import type { Phase, PhaseTree } from './phase.ts'
 import { copy, rebuilder, repeat, valueOf, when } from './rewrite.ts'
 import { usageOf } from './variable.ts'
@@ -23,11 +27,14 @@ export function writeLoops(
   arrays: LaneArrays,
   trees: readonly PhaseTree[],
   counters: ReadonlyMap<number, string>,
+  { width }: Target,
 ): void {
   const survey = new Survey(counters)
   for (const tree of trees) survey.tree(tree)
-  const shapes = lanesOf(kernel) < 4 ? undefined : new Shapes(kernel, lanesOf(kernel) < 8 ? 4 : 8, trees, usageOf(kernel.body.src).exposed)
-  new Loops({ kernel, builder, arrays, survey }, shapes).trees(trees)
+  const begun = usageOf(kernel.body.src).exposed
+  const shapes = chooseShapes(kernel, width, trees, begun)
+  const assumptions = shapes === undefined ? undefined : new Assumptions(kernel, builder, trees, begun)
+  new Loops({ kernel, builder, arrays, survey }, shapes, assumptions).trees(trees)
 }
 
 class Loops {
@@ -37,7 +44,10 @@ class Loops {
   /** of lanes side by side; undefined: there are none */
   readonly #shapes: Shapes | undefined
 
-  constructor(writing: Writing, shapes: Shapes | undefined) {
+  readonly #assumptions: Assumptions | undefined
+
+  constructor(writing: Writing, shapes: Shapes | undefined, assumptions: Assumptions | undefined) {
+    this.#assumptions = assumptions
     this.#writing = writing
     this.#kernel = writing.kernel
     this.#builder = writing.builder
@@ -87,19 +97,32 @@ class Loops {
     const builder = this.#builder
     const lanes = lanesOf(this.#kernel)
     const shapes = this.#shapes
-    if (shapes === undefined || phase.mask !== undefined || !isAbreast(phase, shapes, this.#writing.survey)) {
+    if (shapes === undefined || phase.mask !== undefined || !this.#isAbreast(phase, shapes)) {
       const step = phase.lead ? this.#kernel.subgroup : 1
       return repeat(builder, 'lane', lanes, step, (lane) => this.#one(phase, lane))
     }
     const { width } = shapes
     const whole = lanes - (lanes % width)
-    repeat(builder, 'lane', whole, width, (lane) => new ManyLanes(this.#writing, shapes, lane).run(phase))
+    const run = (facts?: Facts): void =>
+      repeat(builder, 'lane', whole, width, (lane) => new ManyLanes(this.#writing, shapes, lane, facts).run(phase))
+    const assumption = this.#assumptions?.of(phase)
+    if (assumption === undefined) run()
+    else
+      builder.if(
+        assumption.clean,
+        () => run(assumption.facts),
+        () => run(),
+      )
     if (whole === lanes) return undefined
     const bounds = [whole, lanes, 1].map((value) => builder.constant(value, 'u32'))
     const [from, to, step] = bounds
     return from === undefined || to === undefined || step === undefined
       ? undefined
       : builder.for('lane', [from, to, step], (lane) => this.#one(phase, valueOf(builder, lane)))
+  }
+
+  #isAbreast(phase: Phase, shapes: Shapes): boolean {
+    return isAbreast(phase, shapes, this.#writing.survey) && isWorthwhile(phase.statements, shapes)
   }
 
   #one(phase: Phase, lane: Value<'u32'>): void {

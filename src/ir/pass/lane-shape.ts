@@ -4,7 +4,7 @@
 //
 // Optimistic: nothing is known of a name until something is assigned to it, and what is known only gets less.
 
-import { type Width, isFloat, isInteger, scalarOf, widthOf } from '../../base/dtype.ts'
+import { isFloat, isInteger, scalarOf, widthOf } from '../../base/dtype.ts'
 import { type Kernel, memoryOf } from '../kernel.ts'
 import { type Node, type NodeOf, blocksOf } from '../node.ts'
 import { type OpName, opRecord } from '../op.ts'
@@ -28,7 +28,7 @@ const ENDS: Shape = { by: 'ends', zeros: 0 }
 const SAME: Shape = { by: 0, zeros: 0 }
 
 export class Shapes {
-  readonly width: Width
+  readonly width: number
   readonly #kernel: Kernel
   /** variables of which what they begin with is read */
   readonly #begun: ReadonlySet<number>
@@ -43,7 +43,7 @@ export class Shapes {
   #phase: Phase | undefined
   #changed = false
 
-  constructor(kernel: Kernel, width: Width, trees: readonly PhaseTree[], begun: ReadonlySet<number>) {
+  constructor(kernel: Kernel, width: number, trees: readonly PhaseTree[], begun: ReadonlySet<number>) {
     this.#kernel = kernel
     this.width = width
     this.#begun = begun

@@ -2,7 +2,7 @@
 // first lane; all else is a vector with an element for each. What no vector can do is done lane by lane. Makes expressions only; which names
 // stand for what is told by who binds them.
 
-import { type Width, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import { asWidth, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import type { Builder } from '../build.ts'
 import type { Kernel } from '../kernel.ts'
 import type { Node } from '../node.ts'
@@ -25,10 +25,10 @@ export class LaneValues {
   readonly #shapes: Shapes
   /** number of the first lane */
   readonly #lane: Value<'u32'>
-  readonly #width: Width
+  readonly #width: number
   /** what names stand for: the first lane's value, or a vector of all */
   readonly #named = new Map<number, Node>()
-  readonly #ones: Map<Node, Node>[]
+  readonly #ones = new Map<number, Map<Node, Node>>()
   readonly #wides = new Map<Node, Node>()
 
   constructor(kernel: Kernel, builder: Builder, shapes: Shapes, lane: Value<'u32'>) {
@@ -37,7 +37,6 @@ export class LaneValues {
     this.#shapes = shapes
     this.#lane = lane
     this.#width = shapes.width
-    this.#ones = Array.from({ length: shapes.width }, () => new Map<Node, Node>())
   }
 
   /** Says what a name stands for: a vector if its values have no other shape. */
@@ -51,10 +50,10 @@ export class LaneValues {
 
   /** The value of one lane; the first is 0. */
   one(node: Node, lane: number): Node {
-    const known = this.#ones[lane]?.get(node)
-    if (known !== undefined) return known
-    const made = this.#one(node, lane)
-    this.#ones[lane]?.set(node, made)
+    let ones = this.#ones.get(lane)
+    if (ones === undefined) this.#ones.set(lane, (ones = new Map<Node, Node>()))
+    let made = ones.get(node)
+    if (made === undefined) ones.set(node, (made = this.#one(node, lane)))
     return made
   }
 
@@ -96,7 +95,7 @@ export class LaneValues {
     if (!isElementwise(node)) return this.each((lane) => this.one(node, lane))
     return this.#builder.make(
       node.op,
-      vector(scalarOf(node.dtype), this.#width),
+      vector(scalarOf(node.dtype), asWidth(this.#width)),
       node.src.map((each) => this.wide(each)),
       node.arg,
     )
@@ -109,7 +108,7 @@ export class LaneValues {
 
   /** A vector that begins with a value and grows from lane to lane. */
   steps(first: Node, by: number): Node {
-    const dtype = vector(scalarOf(first.dtype), this.#width)
+    const dtype = vector(scalarOf(first.dtype), asWidth(this.#width))
     const all = this.#builder.make('splat', dtype, [first])
     if (by === 0) return all
     const constant = (value: number): Node => this.#builder.constant(first.dtype === 'i32' ? value | 0 : value >>> 0, first.dtype)

@@ -5,7 +5,7 @@
 //
 // Every lane does what it would do alone, in the same order; between lanes there is none, since they do not wait for each other here.
 
-import { type DType, scalarOf, vector, widthOf } from '../../base/dtype.ts'
+import { type DType, type Width, asWidth, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import type { Builder } from '../build.ts'
 import { type Kernel, memoryOf } from '../kernel.ts'
 import { type Node, type NodeOf, blocksOf, idOf, walk } from '../node.ts'
@@ -16,6 +16,8 @@ import type { Shapes } from './lane-shape.ts'
 import type { Survey } from './lane-survey.ts'
 import { LaneValues } from './lane-value.ts'
 import type { Phase } from './phase.ts'
+import { constantOf } from './constant.ts'
+import { Facts } from './fact.ts'
 import { when } from './rewrite.ts'
 
 /** What phases of a kernel are written with. */
@@ -50,10 +52,13 @@ export class ManyLanes {
   readonly #lane: Value<'u32'>
   readonly #values: LaneValues
   readonly #variables = new Map<number, Variable>()
-  /** conditions that hold for all lanes here */
-  readonly #holding = new Set<Node>()
+  readonly #width: 1 | Width
+  /** conditions that are decided for all lanes here */
+  readonly #facts: Facts
 
-  constructor({ kernel, builder, arrays, survey }: Writing, shapes: Shapes, lane: Value<'u32'>) {
+  constructor({ kernel, builder, arrays, survey }: Writing, shapes: Shapes, lane: Value<'u32'>, facts = new Facts(builder)) {
+    this.#width = asWidth(shapes.width)
+    this.#facts = facts
     this.#kernel = kernel
     this.#builder = builder
     this.#arrays = arrays
@@ -88,7 +93,7 @@ export class ManyLanes {
   }
 
   #wideType(dtype: DType): DType {
-    return vector(scalarOf(dtype), this.#shapes.width)
+    return vector(scalarOf(dtype), this.#width)
   }
 
   #blank(id: number, dtype: DType): Node {
@@ -99,7 +104,7 @@ export class ManyLanes {
   #fetch(mem: string, id: number, dtype: DType, name: string): Node {
     const held = scalarOf(dtype) === 'bool' ? 'u32' : scalarOf(dtype)
     const isWide = this.#isWide(id)
-    const type = vector(held, isWide ? this.#shapes.width : 1)
+    const type = vector(held, isWide ? this.#width : 1)
     const node = this.#builder.load(mem, this.#lane.node, type, isWide ? { width: this.#shapes.width } : {})
     this.#builder.rename(Number(node.arg), name)
     return scalarOf(dtype) !== 'bool'
@@ -209,6 +214,8 @@ export class ManyLanes {
 
   #if(node: NodeOf<'if'>): void {
     const [condition, then, otherwise] = node.src
+    const decided = constantOf(this.#facts.settle(condition))
+    if (decided !== undefined) return (decided === 0 ? otherwise : then)?.src.forEach(this.#statement)
     const { by } = this.#shapes.of(condition)
     const no = otherwise === undefined ? undefined : this.#block(otherwise)
     if (by === 0) return this.#builder.if(this.#values.first(condition), this.#assuming(condition, then), no)
@@ -236,12 +243,7 @@ export class ManyLanes {
 
   /** A block in which a condition holds for all lanes. */
   #assuming(condition: Node, block: Node): () => void {
-    const parts = conjunctsOf(condition).filter((part) => !this.#holding.has(part))
-    return () => {
-      for (const part of parts) this.#holding.add(part)
-      this.#block(block)()
-      for (const part of parts) this.#holding.delete(part)
-    }
+    return () => this.#facts.during(condition, this.#block(block))
   }
 
   /** Branches that set variables only: for all lanes, of which each keeps what its branch gives. */
@@ -277,7 +279,8 @@ export class ManyLanes {
 
   /** An index that a condition chooses, where that is known to hold. */
   #resolve(index: Node): Node {
-    return index.op === 'select' && this.#holding.has(index.src[0]) ? this.#resolve(index.src[1]) : index
+    const decided = index.op === 'select' ? constantOf(this.#facts.settle(index.src[0])) : undefined
+    return index.op === 'select' && decided !== undefined ? this.#resolve(decided === 0 ? index.src[2] : index.src[1]) : index
   }
 
   #load(mem: string, index: Node, dtype: DType): Node {
@@ -345,11 +348,6 @@ export class ManyLanes {
 }
 
 /** True for a statement that changes nothing but variables. */
-function isAssignment(node: Node): boolean {
+export function isAssignment(node: Node): boolean {
   return node.op === 'set' || (node.op === 'let' && node.src[0].op === 'get')
-}
-
-/** What all holds if a condition does. */
-function conjunctsOf(condition: Node): Node[] {
-  return condition.op === 'and' && condition.dtype === 'bool' ? [condition, ...condition.src.flatMap(conjunctsOf)] : [condition]
 }

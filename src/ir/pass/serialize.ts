@@ -21,13 +21,14 @@ import { positionOf } from './lane-position.ts'
 import { type Outer, findOuter } from './outer.ts'
 import type { PhaseTree } from './phase.ts'
 import { builderFor, copy, finish, rebuilder, valueOf, when } from './rewrite.ts'
+import { simplify } from './simplify.ts'
 import { leaves } from './variable.ts'
 
 export function serialize(kernel: Kernel, target: Target): Kernel {
   if (target.lanes) return kernel
   const serializer = new Serializer(kernel)
   if (lanesOf(kernel) === 1 && !serializer.hasPoints) return kernel
-  return serializer.run()
+  return simplify(serializer.run(target))
 }
 
 class Serializer implements Phases {
@@ -71,9 +72,9 @@ class Serializer implements Phases {
     return this.#hasPoint(this.#kernel.body)
   }
 
-  run(): Kernel {
+  run(target: Target): Kernel {
     const trees = this.#treesOf(this.#kernel.body)
-    writeLoops(this.#kernel, this.#builder, this.#arrays, trees, this.#counters)
+    writeLoops(this.#kernel, this.#builder, this.#arrays, trees, this.#counters, target)
     return finish(this.#builder, this.#kernel, {
       workgroup: [1, 1, 1],
       subgroup: 0,

@@ -3,7 +3,7 @@
 
 import type { Kernel } from '../kernel.ts'
 import { type Node, type NodeOf, blocksOf, changesMemory, valuesOf } from '../node.ts'
-import { constantOf } from './constant.ts'
+import { constantOf, splatOf } from './constant.ts'
 import { builderFor, finish, rebuilder } from './rewrite.ts'
 import { forwardSets, liveVariables } from './variable.ts'
 
@@ -23,7 +23,7 @@ function foldStatements(kernel: Kernel): Kernel {
       case 'let': {
         const value = expression(node.src[0])
         // a name for a constant or another name says nothing new
-        if (value.op === 'const' || value.op === 'local') known.set(node.arg.id, value)
+        if (value.op === 'const' || value.op === 'local' || splatOf(value) !== undefined) known.set(node.arg.id, value)
         else builder.add('let', [value], node.arg)
         return
       }

@@ -59,7 +59,7 @@ export function forwardSets(kernel: Kernel): Kernel {
 
 /** Costs next to nothing, wherever it is computed again. */
 function isLight({ op, src: [first] }: Node): boolean {
-  return isLeaf(op) || (op === 'not' && first !== undefined && isLeaf(first.op))
+  return isLeaf(op) || ((op === 'not' || op === 'splat') && first !== undefined && isLeaf(first.op))
 }
 
 /** The variables that are set in a statement. */

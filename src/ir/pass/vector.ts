@@ -4,7 +4,7 @@
 import { type DType, type Width, asWidth, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import type { Node } from '../node.ts'
 import type { Arg, OpName } from '../op.ts'
-import type { Making } from './constant.ts'
+import { type Making, constantOf, elementsOf } from './constant.ts'
 
 export function simplifyVector(into: Making, op: OpName, dtype: DType, src: readonly Node[], arg: Arg): Node | undefined {
   const [x, y] = src
@@ -18,6 +18,9 @@ export function simplifyVector(into: Making, op: OpName, dtype: DType, src: read
       return gather(into, dtype, x, src)
     case 'join':
       return y === undefined ? undefined : join(into, dtype, x, y)
+    case 'hany':
+    case 'hall':
+      return decide(into, op === 'hany' ? 1 : 0, x)
     default:
       return undefined
   }
@@ -60,6 +63,14 @@ function slice(into: Making, dtype: DType, x: Node, from: number): Node | undefi
     default:
       return undefined
   }
+}
+
+/** A decision that constants make: one element that is `deciding`, or none. */
+function decide(into: Making, deciding: 0 | 1, x: Node): Node | undefined {
+  const elements = elementsOf(x)?.map(constantOf)
+  if (elements?.includes(deciding) === true) return into.constant(deciding, 'bool')
+  if (elements?.every((each) => each !== undefined) === true) return into.constant(1 - deciding, 'bool')
+  return x.op === 'splat' ? x.src[0] : undefined
 }
 
 /** Elements that come from one place: all the same, or one after the other out of a vector. */
