@@ -9,7 +9,7 @@ import { isAssignment } from './lane-vector.ts'
 import type { PhaseTree } from './phase.ts'
 
 /** Registers that variables may take, of the sixteen that most CPUs have. */
-const REGISTERS = 8
+const REGISTERS = 12
 /** Values of a phase without variables that are worth running sixteen lanes for. */
 const FEW = 8
 

@@ -2,13 +2,14 @@
 // statements: branches and loops that are decided, and lets and variables that nobody reads.
 
 import type { Kernel } from '../kernel.ts'
-import { type Node, type NodeOf, blocksOf, changesMemory, valuesOf } from '../node.ts'
+import { type Node, type NodeOf, blocksOf, changesMemory, valuesOf, walk } from '../node.ts'
 import { constantOf, splatOf } from './constant.ts'
+import { decideRanges } from './range.ts'
 import { builderFor, finish, rebuilder } from './rewrite.ts'
-import { forwardSets, liveVariables } from './variable.ts'
+import { forwardSets, leaves, liveVariables } from './variable.ts'
 
 export function simplify(kernel: Kernel): Kernel {
-  return dropDead(foldStatements(forwardSets(kernel)))
+  return dropDead(foldStatements(decideRanges(forwardSets(kernel))))
 }
 
 function foldStatements(kernel: Kernel): Kernel {
@@ -69,6 +70,15 @@ function foldStatements(kernel: Kernel): Kernel {
   return finish(builder, kernel)
 }
 
+/** The variables that are read in a statement. */
+function readIn(statement: Node): number[] {
+  const ids: number[] = []
+  walk(statement, (node) => {
+    if (node.op === 'get') ids.push(node.arg)
+  })
+  return ids
+}
+
 /** Removes lets and variables that nobody reads, and what becomes empty by that. What changes memory stays. */
 export function dropDead(kernel: Kernel): Kernel {
   const { interner } = kernel
@@ -86,9 +96,15 @@ export function dropDead(kernel: Kernel): Kernel {
   // uses follow definitions, so going backwards sees every use first
   function block(node: Node): Node {
     const kept: Node[] = []
+    /** variables that are set before they are read, from here on */
+    const overwritten = new Set<number>()
     for (const each of node.src.toReversed()) {
-      const made = statement(each)
-      if (made !== undefined) kept.push(made)
+      const made = each.op === 'set' && overwritten.has(each.arg) ? undefined : statement(each)
+      if (made === undefined) continue
+      kept.push(made)
+      if (each.op === 'set') overwritten.add(each.arg)
+      else for (const id of readIn(each)) overwritten.delete(id)
+      if (leaves(each)) overwritten.clear()
     }
     return interner.make('block', 'void', kept.toReversed())
   }

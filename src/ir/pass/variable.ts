@@ -22,7 +22,11 @@ export function forwardSets(kernel: Kernel): Kernel {
         const [value] = node.src
         const found = value.op === 'get' ? held.get(value.arg) : undefined
         if (found !== undefined) known.set(node.arg.id, found)
-        else copy(builder, node, expression, statement)
+        else {
+          copy(builder, node, expression, statement)
+          // until it is set again, the variable holds what has this name
+          if (value.op === 'get') held.set(value.arg, builder.local(node.arg.id, value.dtype))
+        }
         return
       }
       case 'var':
