@@ -4,7 +4,7 @@
 //
 // Optimistic: nothing is known of a name until something is assigned to it, and what is known only gets less.
 
-import { isFloat, isInteger, scalarOf, widthOf } from '../../base/dtype.ts'
+import { isFloat, isInteger, scalarOf, storageBytes, widthOf } from '../../base/dtype.ts'
 import { type Kernel, memoryOf } from '../kernel.ts'
 import { type Node, type NodeOf, blocksOf } from '../node.ts'
 import { type OpName, opRecord } from '../op.ts'
@@ -63,6 +63,17 @@ export class Shapes {
 
   isSame(node: Node): boolean {
     return this.of(node).by === 0
+  }
+
+  /** By how many elements places in a memory grow from lane to lane. */
+  strideIn(mem: string, place: Node): Shape['by'] {
+    const { by } = this.of(place)
+    if (by !== undefined || place.op !== 'shr') return by
+    // counted in bytes: an offset that wraps on its way follows one at the end of 4 GB, where no memory of a kernel reaches
+    const [offset, count] = [this.of(place.src[0]), splatOf(place.src[1])]
+    const storage = memoryOf(this.#kernel, mem)?.storage
+    const bytes = storage === undefined ? 0 : storageBytes(storage)
+    return count !== undefined && bytes === 2 ** count && offset.by === bytes && offset.zeros >= count ? 1 : by
   }
 
   /** True if lanes may leave a loop at different times, or count differently. */

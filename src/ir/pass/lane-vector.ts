@@ -5,7 +5,7 @@
 //
 // Every lane does what it would do alone, in the same order; between lanes there is none, since they do not wait for each other here.
 
-import { type DType, type Width, asWidth, scalarOf, storageBytes, vector, widthOf } from '../../base/dtype.ts'
+import { type DType, type Width, asWidth, scalarOf, vector, widthOf } from '../../base/dtype.ts'
 import type { Builder } from '../build.ts'
 import { type Kernel, memoryOf } from '../kernel.ts'
 import { type Node, type NodeOf, blocksOf, idOf, walk } from '../node.ts'
@@ -190,8 +190,11 @@ export class ManyLanes {
       }
       case 'atomic':
         return this.#atomic(value, name)
-      default:
-        return this.#builder.bind(name, this.#shaped(id, value))
+      default: {
+        // a step of a sum is done where it stands, so that what it needs is not kept in registers until the sum is complete
+        const made = this.#builder.variable(name, this.#shaped(id, value))
+        return this.#builder.get(name, made, this.#isWide(id) ? this.#wideType(value.dtype) : value.dtype)
+      }
     }
   }
 
@@ -283,22 +286,11 @@ export class ManyLanes {
     return index.op === 'select' && decided !== undefined ? this.#resolve(decided === 0 ? index.src[2] : index.src[1]) : index
   }
 
-  /** By how many elements places grow from lane to lane. */
-  #strideOf(mem: string, place: Node): number | 'ends' | undefined {
-    const { by } = this.#shapes.of(place)
-    if (by !== undefined || place.op !== 'shr') return by
-    // counted in bytes: an offset that wraps on its way follows one at the end of 4 GB, where no memory of a kernel reaches
-    const [offset, count] = [this.#shapes.of(place.src[0]), constantOf(place.src[1])]
-    const storage = memoryOf(this.#kernel, mem)?.storage
-    const bytes = storage === undefined ? 0 : storageBytes(storage)
-    return count !== undefined && bytes === 2 ** count && offset.by === bytes && offset.zeros >= count ? 1 : by
-  }
-
   #load(mem: string, index: Node, dtype: DType): Node {
     const { width } = this.#shapes
     const [values, builder] = [this.#values, this.#builder]
     const place = this.#resolve(index)
-    const by = this.#strideOf(mem, place)
+    const by = this.#shapes.strideIn(mem, place)
     const one = (at: Node): Node => builder.load(mem, at, dtype)
     const isLoose = !this.#isAtomic(mem)
     if (isLoose && by === 1) return builder.load(mem, values.first(place), this.#wideType(dtype), { width })
@@ -344,7 +336,7 @@ export class ManyLanes {
     const { width } = this.#shapes
     const [values, builder] = [this.#values, this.#builder]
     const place = this.#resolve(index)
-    const by = this.#strideOf(mem, place)
+    const by = this.#shapes.strideIn(mem, place)
     const isLoose = !this.#isAtomic(mem)
     if (isLoose && by === 1) return builder.store(mem, values.first(place), values.wide(value), width)
     // all lanes at one place: the last one stays

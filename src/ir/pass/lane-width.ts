@@ -70,7 +70,7 @@ function countsOf(statements: readonly Node[], shapes: Shapes): Counts {
     if (node.op === 'let' && node.src[0].op === 'load' && shapes.ofId(node.arg.id).by === undefined) values.add(node.arg.id)
     const access = node.op === 'let' ? node.src[0] : node
     if (access.op === 'load' || access.op === 'store') {
-      const { by } = shapes.of(access.src[0])
+      const by = shapes.strideIn(access.arg.mem, access.src[0])
       if (by !== 0 && by !== 1) uneven++
     }
     if ((node.op === 'for' || node.op === 'loop') && shapes.isTorn(node)) uneven++

@@ -17,7 +17,14 @@ export function decideRanges(kernel: Kernel): Kernel {
   const builder = builderFor(kernel)
   const expression = rebuilder(builder, (node) => {
     const decided = ranges.decide(node)
-    return decided === undefined ? undefined : builder.constant(decided, 'bool')
+    if (decided !== undefined) return builder.constant(decided, 'bool')
+    const shifted = ranges.shiftedSum(node)
+    if (shifted === undefined) return undefined
+    const { sum, plus, places } = shifted
+    return builder.make('add', 'u32', [
+      builder.make('shr', 'u32', [expression(sum), builder.constant(places, 'u32')]),
+      builder.constant(plus / 2 ** places, 'u32'),
+    ])
   })
   const statement = (node: Node): void => {
     ranges.enter(node)
@@ -70,6 +77,16 @@ class Ranges {
     const sum = this.#resolve(a)
     const [x, y] = sum.op === 'add' ? sum.src : []
     return x !== undefined && y !== undefined && (x === b || y === b) && this.most(x) + this.most(y) <= MOST ? false : undefined
+  }
+
+  /** The parts of `(x + plus) >> places` that may as well be shifted alone: an index then has the constant at its end. */
+  shiftedSum({ op, dtype, src: [a, b] }: Node): { readonly sum: Node; readonly plus: number; readonly places: number } | undefined {
+    const places = op === 'shr' && dtype === 'u32' && b !== undefined ? constantOf(b) : undefined
+    const sum = a === undefined || places === undefined ? undefined : this.#resolve(a)
+    if (sum?.op !== 'add' || places === undefined || places > 31) return undefined
+    const plus = constantOf(sum.src[1])
+    const fits = plus !== undefined && plus % 2 ** places === 0 && this.most(sum.src[0]) + plus <= MOST
+    return fits ? { sum: sum.src[0], plus, places } : undefined
   }
 
   /** `x & 3 == 0` of a multiple of 4. */

@@ -113,8 +113,7 @@ class Serializer implements Phases {
   }
 
   readonly #statement = (node: Node): void => {
-    const isPure = node.op === 'let' && opRecord(node.src[0].op).kind === 'pure' && !isTile(node.src[0].dtype)
-    if (isPure) this.#known.set(node.arg.id, this.expression(node.src[0]))
+    if (isDissolved(node) && !isTile(node.src[0].dtype)) this.#known.set(node.arg.id, this.expression(node.src[0]))
     else if (this.#isOnce(node)) this.#once(node)
     else if (this.#hasPoint(node) || (this.#broken !== undefined && leaves(node))) this.#point(node)
     else this.each(() => this.#copy(node))
@@ -136,8 +135,7 @@ class Serializer implements Phases {
 
   /** A statement that a lane runs alone. */
   readonly #copy = (node: Node): void => {
-    const isPure = node.op === 'let' && opRecord(node.src[0].op).kind === 'pure'
-    if (isPure) this.#known.set(node.arg.id, this.expression(node.src[0]))
+    if (isDissolved(node)) this.#known.set(node.arg.id, this.expression(node.src[0]))
     else copy(this.#builder, node, this.expression, this.#copy)
   }
 
@@ -301,6 +299,11 @@ class Serializer implements Phases {
     }
     return isOutside
   }
+}
+
+/** True for the name of a pure value, which stands for that wherever it is used; steps of a sum are done where they stand. */
+function isDissolved(node: Node): node is NodeOf<'let'> {
+  return node.op === 'let' && node.src[0].op !== 'fma' && opRecord(node.src[0].op).kind === 'pure'
 }
 
 /** True if lanes wait for each other in a statement, whatever its blocks hold. */
