@@ -45,4 +45,25 @@ export const LANGUAGE = [
     tests: ['test/emit/wgsl.gpu.test.ts'],
     project: 'swiftshader',
   },
+  {
+    name: 'lanes side by side take a guard to hold for all where it holds for the first',
+    file: 'src/ir/pass/lane-value.ts',
+    find: "return { all: make('and', first, last), any: make('or', first, last) }",
+    replace: "return { all: first, any: make('or', first, last) }",
+    tests: ['test/emit/lanes.test.ts'],
+  },
+  {
+    name: 'a value that carries into the bits of other lanes is taken to grow evenly',
+    file: 'src/ir/pass/lane-shape.ts',
+    find: 'by * (this.width - 1) < 2 ** Math.min(zeros, 31)',
+    replace: 'by < 2 ** Math.min(zeros, 31)',
+    tests: ['test/emit/lanes.test.ts'],
+  },
+  {
+    name: 'what a lane has set alone is forgotten',
+    file: 'src/ir/pass/lane-apart.ts',
+    find: 'if (mem !== undefined && set.has(id))',
+    replace: 'if (mem === undefined && set.has(id))',
+    tests: ['test/emit/lanes.test.ts'],
+  },
 ]

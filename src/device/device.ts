@@ -20,6 +20,8 @@ export interface Program {
   readonly kernel: Kernel
   /** content hash of what was compiled; equal programs share one pipeline */
   readonly key: string
+  /** what it was compiled to, where a device has several ways to run a kernel: native code, WebAssembly */
+  readonly form?: string
 }
 
 /** A range of a buffer. `offset` is a multiple of `caps.alignment` where a kernel sees it. */

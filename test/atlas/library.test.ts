@@ -116,13 +116,14 @@ it.each([
   [1, 1, 1],
   [8, 16, 24],
   [33, 19, 21],
+  [70, 48, 67],
 ])('gemm of %s x %s by %s', async (rows, inner, columns) => {
   const [a, b] = [values(rows * inner, 0.61), values(inner * columns, 1.37)]
   const wanted = Array.from({ length: rows * columns }, (_, at) => {
     const [i, j] = [Math.floor(at / columns), at % columns]
     return Array.from({ length: inner }, (_each, l) => (a[i * inner + l] ?? 0) * (b[l * columns + j] ?? 0)).reduce((x, y) => x + y)
   })
-  const launch = resolveLaunch({ grid: [Math.ceil(rows / 8) * Math.ceil(columns / 8)], block: [64], sharedBytes: 512 })
+  const launch = resolveLaunch({ grid: [Math.ceil(rows / 32) * Math.ceil(columns / 32)], block: [256], sharedBytes: 4096 })
   expectNear(await run('gemm', [a, b], rows * columns, sizes(rows, inner, columns), launch), wanted, 1e-4)
 })
 

@@ -93,10 +93,12 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     const begun = performance.now()
     await executor.execute(program, { ...launch, checks: flags.checks, buffers: Object.fromEntries(handles) })
     const ms = performance.now() - begun
+    // known by now, so that this compiles nothing
+    const { form } = await executor.device.compile(compileProgram(program, launch, flags).kernel)
     const bytes = [...handles.values()].reduce((sum, handle) => sum + executor.bytesOf(handle), 0)
     for (const [name, path] of flags.out ?? []) await writeFile(path, await executor.copyFrom(handles.get(name) ?? 0))
     process.stdout.write(
-      `${totalLanes(resolveLaunch(launch))} lanes on ${executor.device.name} in ${ms.toFixed(1)} ms with compiling; ` +
+      `${totalLanes(resolveLaunch(launch))} lanes on ${executor.device.name}${form === undefined ? '' : ` as ${form}`} in ${ms.toFixed(1)} ms with compiling; ` +
         `buffers of ${showBytes(bytes)}, checks ${flags.checks ? 'on' : 'off'}\n`,
     )
   } finally {

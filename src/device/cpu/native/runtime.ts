@@ -122,7 +122,7 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
   /** A kernel of the library was held against these caps when it was listed, so its body need not be written here. */
   async compile(kernel: Kernel, key: string): Promise<AnyProgram> {
     const native = this.#native.find(key)
-    if (native !== undefined) return { kernel, key, native }
+    if (native !== undefined) return { kernel, key, form: 'native code', native }
     this.#foreign++
     this.#starting ??= import('../wasm/runtime.ts').then(({ openWasm }) => openWasm(this.#threads, { heap: this.#heap }))
     this.#wasm = await this.#starting

@@ -91,6 +91,7 @@ export class WasmRuntime implements Runtime<WasmJob, WasmProgram> {
     return {
       kernel,
       key,
+      form: 'WebAssembly',
       number: this.#programs++,
       code: this.#place(bytes),
       codeBytes: bytes.length,
