@@ -5,7 +5,7 @@
 import type { Value } from '../ir/value.ts'
 import type { Format } from './format.ts'
 import { interleaved } from './packed/interleaved.ts'
-import { type Field, copied, spreadNibble } from './packed/packed.ts'
+import { type Field, copied, shifted, spreadNibble } from './packed/packed.ts'
 import { halfOf, wordOf16 } from './unaligned.ts'
 
 /** The grid of the format: 256 entries of eight magnitudes, 0: 8, 1: 25, 2: 43, two bits each, as four hex digits. */
@@ -149,17 +149,15 @@ export const iq2_xxs: Format<'u16'> = {
     offset: LARGEST,
     unit: 1 / 8,
     run: 2,
-    quantsOf(tile, half, word, plus, group) {
-      const codes = tile.quants(half.mul(8).add(word), plus, group)
-      const signs = tile.quants(word, 16 + plus, group).shr(half.mul(4).splat(tile.width))
-      return [0, 1, 2, 3].map((sub) => {
-        const sign = sub < 2 ? signs.shl(2 - sub) : signs.shr(sub - 2)
-        return codes
-          .shr(2 * sub)
+    quantsOf: (tile, half, at, group) => (word, subs) => {
+      const codes = tile.quants(half.mul(8).add(at), word, group)
+      const signs = tile.quants(at, 16 + word, group).shr(half.mul(4).splat(tile.width))
+      return subs.map((sub) =>
+        shifted(codes, -2 * sub)
           .and(0x03030303)
-          .or(sign.and(0x04040404))
-          .lookup16(VALUES)
-      })
+          .or(shifted(signs, 2 - sub).and(0x04040404))
+          .lookup16(VALUES),
+      )
     },
   }),
 }

@@ -80,8 +80,8 @@ export const iq4_xs: Format<'u32'> = {
     const quants = block.add(2).add(sub.mul(4))
     return nibbles(k, (i) => w.at(quants.add(i))).map((q) => q.lookup16(IQ4_TABLE).unpackI8().to('f32').mul(factor))
   },
-  packed: packedSigned([pairedNibbles], signedScales, BIAS, (tile, pair, word, t, group) => {
-    const q = tile.quants(pair.mul(8).add(word), t, group)
+  packed: packedSigned([pairedNibbles], signedScales, BIAS, (tile, pair, group) => (t) => {
+    const q = tile.quants(pair.mul(8), t, group)
     return [q.and(0x0f0f0f0f).lookup16(VALUES), q.shr(4).and(0x0f0f0f0f).lookup16(VALUES)]
   }),
 }

@@ -5,7 +5,7 @@ import { item } from '../base/list.ts'
 import { byteOf16, halfOf, wordOf16 } from './unaligned.ts'
 import type { Format } from './format.ts'
 import { interleaved } from './packed/interleaved.ts'
-import { type Field, copied } from './packed/packed.ts'
+import { type Field, copied, once, shifted, splitBits } from './packed/packed.ts'
 
 const BYTES = 110
 
@@ -63,22 +63,22 @@ export const q3_k: Format<'u16'> = {
     })
   },
   packed: interleaved({
-    quants: [copied(32, 4, 16), copied(0, 4, 8)],
+    quants: [copied(32, 4, 16), splitBits(0)],
     scales: [copied(108, 2, 1), signedScales],
     per: 16,
     scale: 'signed',
     offset: 4,
     run: 2,
-    quantsOf(tile, half, word, plus, group) {
-      const twoBits = tile.quants(half.mul(8).add(word), plus, group)
-      const third = tile.quants(word, 16 + plus, group).shr(half.mul(4).splat(tile.width))
-      return [0, 1, 2, 3].map((sub) => {
-        const bit = sub < 2 ? third.shl(2 - sub) : third.shr(sub - 2)
-        return twoBits
-          .shr(2 * sub)
-          .and(0x03030303)
-          .or(bit.and(0x04040404))
-      })
+    quantsOf(tile, half, at, group) {
+      const thirds = once((pair) => tile.quants(half.mul(4).add(at.shr(2)), 16 + 2 * pair, group))
+      return (word, subs) => {
+        const twoBits = tile.quants(half.mul(8).add(at), word, group)
+        return subs.map((sub) =>
+          shifted(twoBits, -2 * sub)
+            .and(0x03030303)
+            .or(shifted(thirds(sub >> 1), 2 - 2 * word - (sub & 1)).and(0x04040404)),
+        )
+      }
     },
   }),
 }

@@ -3,11 +3,12 @@
 
 /* oxlint-disable typescript/no-non-null-assertion -- an encoder is given whole blocks, and its counters stay within them */
 
+import type { VectorOf } from '../ir/value.ts'
 import { encodeBlocks } from './encode/encode.ts'
 import { rangedSuperEncoder } from './encode/blocks-k.ts'
 import type { Format } from './format.ts'
 import { packedK } from './packed/blocks-k.ts'
-import { copied } from './packed/packed.ts'
+import { copied, once, shifted, splitBits } from './packed/packed.ts'
 import { putNibbles, scaleAndMin } from './q4_k.ts'
 
 const WORDS = 176 / 4
@@ -34,11 +35,14 @@ export const q5_k: Format<'u32'> = {
       return low.or(fifth).unpackU8().to('f32').mul(factor).sub(offset)
     })
   },
-  // the eight words of fifth bits follow the nibbles
-  packed: packedK([copied(48, 4, 32), copied(16, 4, 8)], (tile, pair, word, t, group) => {
-    const q = tile.quants(pair.mul(8).add(word), t, group)
-    const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width))
-    return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]
+  // the eight words of fifth bits follow the nibbles: two for each pair of sub-blocks
+  packed: packedK([copied(48, 4, 32), splitBits(16)], (tile, pair, group) => {
+    const fifths = once((u) => tile.quants(pair.mul(2), 32 + u, group))
+    return (t) => {
+      const q = tile.quants(pair.mul(8), t, group)
+      const fifth = (sub: 0 | 1): VectorOf<'u32'> => shifted(fifths(t >> 2), 4 - 2 * (t & 3) - sub).and(0x10101010)
+      return [q.and(0x0f0f0f0f).or(fifth(0)), q.shr(4).and(0x0f0f0f0f).or(fifth(1))]
+    }
   }),
   encode: (values) => encodeBlocks('q5_k', values, encodeBlock),
 }

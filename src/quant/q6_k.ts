@@ -4,13 +4,13 @@
 /* oxlint-disable typescript/no-non-null-assertion -- an encoder has whole blocks; lists are indexed by counters of lists as long */
 
 import { roundHalf } from '../base/half.ts'
-import type { Value, VectorOf } from '../ir/value.ts'
+import type { Value } from '../ir/value.ts'
 import { byteOf16, halfOf, wordOf16 } from './unaligned.ts'
 import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode/encode.ts'
 import { type SubgroupDot, maskBytes, scaleBytes } from './dot/dot.ts'
 import type { Format, Weights } from './format.ts'
-import { interleaved } from './packed/interleaved.ts'
-import { type PackedTile, copied } from './packed/packed.ts'
+import { type Interleaved, interleaved } from './packed/interleaved.ts'
+import { copied, once, shifted } from './packed/packed.ts'
 import { fitScale } from './encode/search.ts'
 
 const BYTES = 210
@@ -54,6 +54,10 @@ export const q6_k: Format<'u16'> = {
     scale: 'signed',
     offset: 32,
     run: 2,
+    together: [
+      [0, 2],
+      [1, 3],
+    ],
     quantsOf,
   }),
   dot: dotQ6K(),
@@ -111,17 +115,17 @@ function measure(x: Float32Array, from: number, scale: number): number {
   return error
 }
 
-/** Words of low nibbles, of two sub-blocks each, then of upper bits, of four. */
-function quantsOf(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
-  const first = tile.quants(half.mul(16).add(word), plus, group)
-  const second = tile.quants(half.mul(16).add(word), 8 + plus, group)
-  const upper = tile.quants(half.mul(8).add(word), 32 + plus, group)
-  return [
-    first.and(0x0f0f0f0f).or(upper.shl(4).and(0x30303030)),
-    second.and(0x0f0f0f0f).or(upper.shl(2).and(0x30303030)),
-    first.shr(4).and(0x0f0f0f0f).or(upper.and(0x30303030)),
-    second.shr(4).and(0x0f0f0f0f).or(upper.shr(2).and(0x30303030)),
-  ]
+/** Words of low nibbles, of two sub-blocks each (0 and 2, 1 and 3), then of upper bits, of four. */
+function quantsOf(...[tile, half, at, group]: Parameters<Interleaved['quantsOf']>): ReturnType<Interleaved['quantsOf']> {
+  return (word, subs) => {
+    const lows = once((odd) => tile.quants(half.mul(16).add(at), 8 * odd + word, group))
+    const upper = tile.quants(half.mul(8).add(at), 32 + word, group)
+    return subs.map((sub) =>
+      shifted(lows(sub % 2), -4 * (sub >> 1))
+        .and(0x0f0f0f0f)
+        .or(shifted(upper, 4 - 2 * sub).and(0x30303030)),
+    )
+  }
 }
 
 /**

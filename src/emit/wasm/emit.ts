@@ -24,7 +24,7 @@ import { importMath, mathSpellings } from './math.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
 import { MOST_PAGES } from './page.ts'
-import { type Dot, Pairs, chainOf } from './pair.ts'
+import { type Chain, type Dot, Pairs, type Product, chainOf } from './pair.ts'
 import { printModule } from './print.ts'
 import { type MathName, type Speaker, type Spellings, valueType } from './speaker.ts'
 import { addPairs, sayTwice } from './spell-vector.ts'
@@ -115,6 +115,8 @@ class Emitter implements Speaker {
   readonly #shared = new Map<SharedArray, number>()
   /** undefined: dot products are summed in 32 bits at once */
   readonly #pairs: Pairs | undefined
+  /** where sums are written that nobody reads */
+  readonly #pinned: number
   #tableBase = -1
   #exit: Label | undefined
 
@@ -128,8 +130,9 @@ class Emitter implements Speaker {
       this.#shared.set(array, bytes)
       bytes = align(bytes + array.length * storageBytes(array.storage), 16)
     }
-    this.scratchBytes = bytes
+    this.#pinned = bytes
     if (features.pairs) this.#pairs = new Pairs(kernel.body)
+    this.scratchBytes = bytes + (this.#pairs?.hasPinned === true ? 16 : 0)
   }
 
   isSplat(node: Node): boolean {
@@ -239,12 +242,12 @@ class Emitter implements Speaker {
       case 'get':
         f.localGet(this.#known(this.#values.get(node.arg), node))
         return this.#pairs?.has(node.arg) === true ? addPairs(f) : undefined
+      case 'add':
+        return this.#pairs?.isSumOfProducts(node) === true ? this.#saySum(this.#pairs, node) : spellings.add(this, node)
       case 'mul': {
         const product = this.#pairs?.productOf(node)
         if (product === undefined) return spellings.mul(this, node)
-        f.localGet(this.#known(this.#values.get(product.pairs), node))
-        sayTwice(this, product.factor)
-        return void f.emit('i32x4.dot_i16x8_s')
+        return this.#sayProduct(product, node)
       }
       case 'dotU7I8':
         return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : this.#sayDots(this.#pairs, node)
@@ -285,6 +288,53 @@ class Emitter implements Speaker {
       this.#sayPairs(run, false)
       addPairs(this.f)
       this.f.emit('i32x4.add')
+    }
+  }
+
+  /**
+   * Writes a sum to memory that nobody reads, so that it is computed here: V8 puts off whatever is not needed at once, and would load all that
+   * comes after it before, into registers that it does not have.
+   */
+  #pin(local: number): void {
+    this.f.localGet(SCRATCH).localGet(local).emit('v128.store', { offset: this.#pinned, align: 16 })
+  }
+
+  /** A sum of pairs times a number: the multiplication adds the two of each pair. */
+  #sayProduct({ sum, factor }: Product, node: Node): void {
+    const { f } = this
+    if (typeof sum !== 'number') return this.#sayLinks([{ sum, factor }], false)
+    f.localGet(this.#known(this.#values.get(sum), node))
+    sayTwice(this, factor)
+    return void f.emit('i32x4.dot_i16x8_s')
+  }
+
+  /** First what is not a product, then a part of each product in turn. */
+  #saySum(pairs: Pairs, node: Node): void {
+    const { products, others } = pairs.termsOf(node)
+    others.forEach((other, index) => {
+      this.say(other)
+      if (index > 0) this.f.emit('i32x4.add')
+    })
+    this.#sayLinks(products, others.length > 0)
+  }
+
+  /**
+   * One sum, to which part after part is added: V8 orders what does not depend on each other by how far it is from the end, so that
+   * several sums side by side would have everything they are made of in registers at once.
+   */
+  #sayLinks(products: readonly Chain[], more: boolean): void {
+    const longest = Math.max(...products.map(({ sum }) => sum.length))
+    let isFirst = !more
+    for (let at = 0; at < longest; at++) {
+      for (const { sum, factor } of products) {
+        const run = sum[at]
+        if (run === undefined) continue
+        this.#sayPairs(run, false)
+        sayTwice(this, factor)
+        this.f.emit('i32x4.dot_i16x8_s')
+        if (!isFirst) this.f.emit('i32x4.add')
+        isFirst = false
+      }
     }
   }
 
@@ -380,7 +430,8 @@ class Emitter implements Speaker {
           f.localGet(local)
           this.#sayPairs(chainOf(value).dots, true)
         } else this.say(value)
-        return void f.localSet(local)
+        f.localSet(local)
+        return this.#pairs?.isPinned(value) === true ? this.#pin(local) : undefined
       }
       case 'store': {
         const access = this.#access(node)

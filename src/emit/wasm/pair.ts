@@ -22,6 +22,13 @@ export function chainOf(node: Node): { dots: readonly Dot[]; sum: Node } {
   return { dots, sum }
 }
 
+/** A sum times a number of 16 bits: that of a variable of pairs, or runs of a chain. */
+export interface Product {
+  readonly sum: number | readonly Dot[][]
+  readonly factor: Node
+}
+export type Chain = Product & { readonly sum: readonly Dot[][] }
+
 /** What is done to a variable. */
 interface Story {
   /** block in which it starts, at zero */
@@ -39,12 +46,17 @@ function roundsOf({ op, src }: Node): number | undefined {
 export class Pairs {
   readonly #lets = new Map<number, Node>()
   readonly #stories = new Map<number, Story>()
+  /** some variable is set to a sum that is to be computed at once */
+  hasPinned = false
 
   constructor(body: Node) {
     walk(body, ({ op, arg, src }) => {
       if (op === 'let') this.#lets.set(arg.id, src[0])
     })
     this.#follow(body, [])
+    walk(body, (node) => {
+      if (node.op === 'set') this.hasPinned ||= this.isPinned(node.src[0])
+    })
   }
 
   /** The variable holds two sums of 16 bits in each lane. */
@@ -69,12 +81,43 @@ export class Pairs {
     return runs
   }
 
-  /** A sum times something that fits 16 bits: the pairs can be multiplied as they are. */
-  productOf({ op, src: [a, b] }: Node): { pairs: number; factor: Node } | undefined {
+  /** A sum times something that fits 16 bits: pairs can be multiplied as they are, those of a variable or each run of a chain. */
+  productOf({ op, src: [a, b] }: Node): Product | undefined {
     if (op !== 'mul' || a === undefined || b === undefined) return undefined
-    const [sum, factor] = a.op === 'get' ? [a, b] : [b, a]
-    const fits = sum.op === 'get' && this.has(sum.arg) && this.#bitsOf(factor) <= LARGEST
-    return fits ? { pairs: sum.arg, factor: this.#unnamed(factor) } : undefined
+    const [left, factor] = a.op === 'get' || a.op === 'dotU7I8' ? [a, b] : [b, a]
+    if (!this.#fits(factor) || widthOf(factor.dtype) === 1) return undefined
+    if (left.op === 'get') return this.has(left.arg) ? { sum: left.arg, factor: this.#unnamed(factor) } : undefined
+    const { dots, sum } = chainOf(left)
+    return dots.length > 0 && splatOf(sum) === 0 ? { sum: this.runs(dots), factor: this.#unnamed(factor) } : undefined
+  }
+
+  /** Some term of a sum is such a product of a chain. */
+  isSumOfProducts(node: Node): boolean {
+    return scalarOf(node.dtype) === 'i32' && widthOf(node.dtype) > 1 && this.termsOf(node).products.length > 0
+  }
+
+  /** A sum of products that is to be computed where it stands (emit.ts). */
+  isPinned(node: Node): boolean {
+    return (node.op === 'dotU8I8' && widthOf(node.dtype) > 1) || this.isSumOfProducts(node)
+  }
+
+  /** The terms of a sum of integers. */
+  termsOf(node: Node): { products: Chain[]; others: Node[] } {
+    if (node.op === 'add') {
+      const [a, b] = node.src.map((term) => this.termsOf(term))
+      return { products: [...(a?.products ?? []), ...(b?.products ?? [])], others: [...(a?.others ?? []), ...(b?.others ?? [])] }
+    }
+    const product = this.productOf(node)
+    return product !== undefined && typeof product.sum !== 'number'
+      ? { products: [{ ...product, sum: product.sum }], others: [] }
+      : { products: [], others: [node] }
+  }
+
+  /** A number of 16 bits with its sign. */
+  #fits(node: Node): boolean {
+    const value = node.op === 'local' ? this.#lets.get(node.arg) : node
+    if (value?.op === 'shr' && scalarOf(value.dtype) === 'i32') return (splatOf(value.src[1]) ?? 0) >= 16
+    return this.#bitsOf(node) <= LARGEST
   }
 
   /** What a name stands for, where it may as well be said again: engines compute it once. */
@@ -124,6 +167,7 @@ export class Pairs {
 
   /** Largest size of a sum of two products. */
   #sizeOf({ src: [quants] }: Dot): number {
+    if (quants.op === 'lookup16') return 2 * BYTE * Math.max(...quants.arg)
     const bits = this.#bitsOf(quants)
     const byte = (at: number): number => Math.min(127, (bits >>> (8 * at)) & 255)
     return BYTE * Math.max(byte(0) + byte(1), byte(2) + byte(3))

@@ -40,8 +40,19 @@ export function lanesOf(dtype: DType): (typeof LANES)[keyof typeof LANES] {
 function splat(speaker: Speaker, node: NodeOf<'splat'>): void {
   const value = splatOf(node)
   if (value !== undefined) return sayConstants(speaker, node, [value])
-  sayLane(speaker, node.src[0])
+  const [one] = node.src
+  if (one.op === 'extract' && one.dtype !== 'bool' && one.dtype !== 'f64') return repeatLane(speaker, one)
+  sayLane(speaker, one)
   return void speaker.f.emit(lanesOf(node.dtype).splat)
+}
+
+/** One lane of a vector in all lanes: a shuffle, which never leaves the vector registers. */
+function repeatLane(speaker: Speaker, { src, arg }: NodeOf<'extract'>): void {
+  speaker.lend('v128', (all) => {
+    speaker.say(src[0])
+    speaker.f.localTee(all).localGet(all)
+    shuffleWords(speaker.f, [arg, arg, arg, arg])
+  })
 }
 
 function vec(speaker: Speaker, node: NodeOf<'vec'>): void {
@@ -142,14 +153,44 @@ function sayLaneBytes(speaker: Speaker, { src, arg }: NodeOf<'extract'>, times: 
   speaker.f.v128Const('i8x16', places).emit('i8x16.swizzle')
 }
 
-/** A value below 2 ** 16 in both halves of its lane. */
+/** A value of 16 bits in both halves of its lane. */
 export function sayTwice(speaker: Speaker, node: Node): void {
+  const { f } = speaker
   const bytes = node.op === 'bitcast' ? node.src[0] : node
   if (bytes.op === 'unpackU8' && bytes.src[0].op === 'extract') return sayLaneBytes(speaker, bytes.src[0], 2)
-  return speaker.lend('v128', (one) => {
-    speaker.say(node)
-    speaker.f.localTee(one).localGet(one).i32Const(16).emit('i32x4.shl').emit('v128.or')
-  })
+  const byte = byteOf(bytes)
+  if (byte === undefined) {
+    return speaker.lend('v128', (one) => {
+      speaker.say(node)
+      f.localTee(one).i32Const(16).emit('i32x4.shl').localGet(one)
+      splatConst(f, 0x0000ffff)
+      f.emit('v128.and').emit('v128.or')
+    })
+  }
+  const { of, at, signed } = byte
+  speaker.say(of)
+  // a signed byte goes to the top of its half, and comes back with its sign
+  const pair = (lane: number): number[] => (signed ? [ZERO, 4 * lane + at] : [4 * lane + at, ZERO])
+  const places = [0, 1, 2, 3].flatMap((lane) => [...pair(lane), ...pair(lane)])
+  f.v128Const('i8x16', places).emit('i8x16.swizzle')
+  return signed ? void f.i32Const(8).emit('i16x8.shr_s') : undefined
+}
+
+/** A value that is byte `at` of each lane of a vector, if it is written as one. */
+function byteOf(node: Node): { of: Node; at: number; signed: boolean } | undefined {
+  const [value, count] = node.src
+  if (value === undefined || count === undefined) return undefined
+  if (node.op === 'and' && splatOf(count) === 255) {
+    if (value.op !== 'shr') return { of: value, at: 0, signed: false }
+    const bits = splatOf(value.src[1])
+    return bits === undefined || bits % 8 !== 0 ? undefined : { of: value.src[0], at: bits / 8, signed: false }
+  }
+  if (node.op !== 'shr' || scalarOf(node.dtype) !== 'i32' || splatOf(count) !== 24) return undefined
+  const word = value.op === 'bitcast' ? value.src[0] : value
+  const bits = word.op === 'shl' ? splatOf(word.src[1]) : undefined
+  return word.op === 'shl' && bits !== undefined && bits % 8 === 0
+    ? { of: word.src[0], at: 3 - bits / 8, signed: true }
+    : { of: word, at: 3, signed: true }
 }
 
 const unpack8 =

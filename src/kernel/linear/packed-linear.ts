@@ -5,10 +5,20 @@
 import { item } from '../../base/list.ts'
 import type { Caps } from '../../base/caps.ts'
 import type { Width } from '../../base/dtype.ts'
-import { type Handles, type LaneScope, type Var, buffer, uniform } from '../../ir/author.ts'
+import { type Handles, type LaneScope, type Scope, buffer, uniform } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { formatOf } from '../../quant/index.ts'
-import { PACKED_ROWS, type Packed, type PackedTile, packedBlock, packedGroupBytes, runOf } from '../../quant/packed/packed.ts'
+import {
+  NARROW,
+  PACKED_ROWS,
+  type Packed,
+  type PackedTile,
+  type Sum,
+  once,
+  packedBlock,
+  packedGroupBytes,
+  runOf,
+} from '../../quant/packed/packed.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { type Arrays, type Work, family, isCpu } from '../family.ts'
 import { JOINED_PARAMS, joinedBinds, joinedBuffers } from '../matmul/joined.ts'
@@ -18,6 +28,8 @@ import { PACKED_FORMATS, packedOf } from './repack.ts'
 
 /** Bytes between what is read and what is asked for from memory: a few blocks. */
 const AHEAD = 8192
+/** Words at a time. */
+const WORDS = 2
 /** More columns compute longer than memory takes. */
 const MOST_AHEAD = 4
 
@@ -186,81 +198,140 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
   const { format, width, columns, streams } = traits
   const { packed } = formatOf(format)
   if (packed === undefined) throw new TypeError(`${format} has no packed layout`)
-  const { quantBytes, scaleBytes } = packedBlock(packed)
-  const [quantWords, scaleWords] = [quantBytes / 4, scaleBytes / 4]
-  const perStream = PACKED_ROWS / width
   const name = `packed_${format}${columns > 1 ? `_n${columns}` : ''}${streams > 1 ? `_s${streams}` : ''}`
   return kernel(name, { params: PARAMS }, (p, k) => {
-    const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
-    // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
-    const last = p.m.sub(1).div(PACKED_ROWS)
-    const sixteens = Array.from({ length: streams }, (_, stream) => {
-      const sixteen = k.workgroupId.x.mul(streams).add(stream)
-      return k.let('sixteen', streams > 1 ? sixteen.min(last) : sixteen)
-    })
-    const starts = sixteens.map((sixteen) => k.let('start', sixteen.mul(p.groupWords)))
     const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
-    const activations = activationsOf(k, p, packed, columns, tiles)
-    k.for({ name: 'tile', to: tiles }, (tileId) => {
-      const sums = Array.from({ length: streams * perStream }, () =>
-        Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width))),
-      )
-      k.for({ name: 'run', to: p.blocks.add(packed.run - 1).div(packed.run) }, (run) => {
-        const { begin, count } = runOf(k, packed, run, p.blocks)
-        const runStarts = starts.map((start) => k.let('runStart', start.add(begin.mul(quantWords + scaleWords))))
-        const quantStarts = runStarts.map((start) => k.let('quantStart', start.add(count.mul(scaleWords))))
-        eachBlock(k, packed, count, (b) => {
-          const quants = quantStarts.map((start) => k.let('quants', start.add(b.mul(quantWords))))
-          const scales = runStarts.map((start) => k.let('scales', start.add(b.mul(scaleWords))))
-          const place = k.let('place', tileId.mul(p.blocks).add(begin).add(b)) // of the block, among those of all tiles
-          packed.multiply(k, { width, sums, streams, ...weightsOf(p, traits, quants, scales), ...activations(place) })
-        })
-      })
-      addJoinedRows(k, p, width, tileId.mul(columns), sixteens, sums)
-      sums.forEach((all, group) =>
-        all.forEach((sum, c) => {
-          const column = tileId.mul(columns).add(c)
-          k.when(column.lt(p.n), (inside) => storeRows(inside, p, column, first.add(group * width), sum.get(), width))
-        }),
-      )
-    })
+    const at: Place = { p, traits, packed, activations: activationsOf(k, p, packed, traits, tiles) }
+    const multiply = width <= NARROW ? inTurns(k, at) : inRegisters(k, at)
+    k.for({ name: 'tile', to: tiles }, (tile) => multiply(tile))
   })
 })
 
 type Params = Handles<typeof PARAMS>
 
-/** How `multiply` sees the weights of a block; `quants` and `scales` are where they begin in each stream, in words. */
+/** What every part of a kernel knows. */
+interface Place {
+  readonly p: Params
+  readonly traits: RowTraits
+  readonly packed: Packed
+  readonly activations: ReturnType<typeof activationsOf>
+}
+
+/** Sixteen rows times a tile of columns, with all sums in registers. */
+function inRegisters(k: LaneScope, at: Place): (tile: Value<'u32'>) => void {
+  const { p, packed, traits } = at
+  const { width, columns } = traits
+  const sixteen = k.workgroupId.x
+  const first = k.let('first', sixteen.mul(PACKED_ROWS))
+  const start = k.let('start', sixteen.mul(p.groupWords))
+  return (tile) => {
+    const sums = Array.from({ length: PACKED_ROWS / width }, () =>
+      Array.from({ length: columns }, () => k.var('sum', k.const('f32', 0).splat(width))),
+    )
+    k.for({ name: 'run', to: runs(p, packed) }, (run) => {
+      multiplyRun(k, at, { tile, start, row: undefined, ...runOf(k, packed, run, p.blocks) }, sums)
+    })
+    sums.forEach((all, group) => finishRows(k, at, tile, { sixteen, row: k.const('u32', group * width), first }, all))
+  }
+}
+
+/**
+ * The same where registers are few: a few rows at a time go through a run of blocks. Sums wait in memory meanwhile, and what is done to
+ * rows is a loop: an engine that puts off what is not needed at once (V8 does) would keep what it is made of in registers, for all rows.
+ */
+function inTurns(k: Scope, at: Place): (tile: Value<'u32'>) => void {
+  const { p, packed, traits } = at
+  const { width, columns, streams } = traits
+  const { together = 1 } = packed
+  const turns = PACKED_ROWS / width / together // of sixteen rows
+  const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
+  // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored
+  const last = k.let('last', p.m.sub(1).div(PACKED_ROWS))
+  const sixteenOf = (stream: Value<'u32'>): Value<'u32'> =>
+    streams > 1 ? k.let('sixteen', k.workgroupId.x.mul(streams).add(stream).min(last)) : k.workgroupId.x
+  const vectors = (streams * PACKED_ROWS) / width
+  const memory = k.shared('sums', 'f32', vectors * columns * width)
+  const zero = k.const('f32', 0).splat(width)
+  return (tile) => {
+    k.for({ name: 'i', to: vectors * columns }, (i) => memory.store(i.mul(width), zero))
+    k.for({ name: 'run', to: runs(p, packed) }, (run) => {
+      const blocks = runOf(k, packed, run, p.blocks)
+      k.for({ name: 'turn', to: streams * turns }, (turn) => {
+        const start = k.let('start', sixteenOf(turn.div(turns)).mul(p.groupWords))
+        const row = k.let('row', turn.rem(turns).mul(together * width))
+        const place = (group: number, column: number): Value<'u32'> =>
+          turn.mul(together * columns * width).add((group * columns + column) * width)
+        const sums = Array.from({ length: together }, (_, group) =>
+          Array.from({ length: columns }, (_, column) => k.var('sum', memory.load(place(group, column), width))),
+        )
+        multiplyRun(k, at, { tile, start, row, ...blocks }, sums)
+        sums.forEach((all, group) => all.forEach((sum, column) => memory.store(place(group, column), sum.get())))
+      })
+    })
+    k.for({ name: 'vector', to: vectors }, (vector) => {
+      const perSixteen = PACKED_ROWS / width
+      const row = k.let('row', vector.rem(perSixteen).mul(width))
+      const sums = Array.from({ length: columns }, (_, column) =>
+        k.var('sum', memory.load(vector.mul(columns * width).add(column * width), width)),
+      )
+      const stream = k.let('stream', vector.div(perSixteen))
+      finishRows(k, at, tile, { sixteen: sixteenOf(stream), row, first: first.add(stream.mul(PACKED_ROWS)) }, sums)
+    })
+  }
+}
+
+/** Runs of blocks in a row of weights. */
+function runs({ blocks }: Params, { run }: Packed): Value<'u32'> {
+  return blocks.add(run - 1).div(run)
+}
+
+/** Some blocks of sixteen rows, which begin at word `start`; of the rows, `row` and those after it, if only some are to be multiplied. */
+interface Run {
+  readonly tile: Value<'u32'>
+  readonly start: Value<'u32'>
+  readonly row: Value<'u32'> | undefined
+  readonly begin: Value<'u32'>
+  readonly count: Value<'u32'>
+}
+
+function multiplyRun(k: LaneScope, at: Place, { tile, start, row, begin, count }: Run, sums: readonly (readonly Sum[])[]): void {
+  const { p, packed, traits, activations } = at
+  const { quantBytes, scaleBytes } = packedBlock(packed)
+  const [quantWords, scaleWords] = [quantBytes / 4, scaleBytes / 4]
+  const runStart = k.let('runStart', start.add(begin.mul(quantWords + scaleWords)))
+  const quantStart = k.let('quantStart', runStart.add(count.mul(scaleWords)))
+  eachBlock(k, packed, count, (b) => {
+    const quants = k.let('quants', quantStart.add(b.mul(quantWords)))
+    const scales = k.let('scales', runStart.add(b.mul(scaleWords)))
+    const place = k.let('place', tile.mul(p.blocks).add(begin).add(b)) // of the block, among those of all tiles
+    packed.multiply(k, { width: traits.width, step: WORDS, sums, ...weightsOf(k, p, traits, quants, scales, row), ...activations(place) })
+  })
+}
+
+/** How `multiply` sees the weights of a block; `quants` and `scales` are where they begin, in words. */
 function weightsOf(
+  k: LaneScope,
   p: Params,
   { width, columns }: RowTraits,
-  quants: readonly Value<'u32'>[],
-  scales: readonly Value<'u32'>[],
+  quants: Value<'u32'>,
+  scales: Value<'u32'>,
+  row: Value<'u32'> | undefined,
 ): Pick<PackedTile, 'quants' | 'bytes' | 'halves' | 'words'> {
-  const perStream = PACKED_ROWS / width
-  const inStream = (starts: readonly Value<'u32'>[], group: number): Value<'u32'> => item(starts, Math.floor(group / perStream))
-  const rowOf = (group: number): number => (group % perStream) * width
+  const from = (start: Value<'u32'>): Value<'u32'> => (row === undefined ? start : k.let('from', start.add(row)))
+  const [words, scaleWords, halves, bytes] = [from(quants), from(scales), from(scales.mul(2)), from(scales.mul(4))]
   /** One load of every cache line asks for the one ahead. */
   const ahead = (byte: number): { ahead: number } | undefined => (columns <= MOST_AHEAD && byte % 64 === 0 ? { ahead: AHEAD } : undefined)
   return {
-    quants: (at, plus, group) => {
-      const word = inStream(quants, group).add(at.mul(PACKED_ROWS))
-      return p.w.load(word.add(PACKED_ROWS * plus + rowOf(group)), width, ahead(4 * rowOf(group)))
-    },
-    bytes: (plus, group) => {
-      const byte = inStream(scales, group).mul(4)
-      return p.bytes
-        .load(byte.add(plus + rowOf(group)), width, ahead(plus + rowOf(group)))
+    quants: (at, plus, group) =>
+      p.w.load(words.add(at.mul(PACKED_ROWS)).add(PACKED_ROWS * plus + width * group), width, ahead(4 * width * group)),
+    bytes: (plus, group) =>
+      p.bytes
+        .load(bytes.add(plus + width * group), width, ahead(plus + width * group))
         .as('i32')
-        .to('f32')
-    },
-    halves: (plus, group) => {
-      const half = inStream(scales, group).mul(2)
-      return p.halves.load(half.add(plus / 2 + rowOf(group)), width, ahead(plus + 2 * rowOf(group))).to('f32')
-    },
-    words: (at, plus, byte, group) => {
-      const word = inStream(scales, group).add(at.mul(PACKED_ROWS))
-      return p.w.load(word.add(byte / 4 + PACKED_ROWS * plus + rowOf(group)), width, ahead(4 * rowOf(group)))
-    },
+        .to('f32'),
+    halves: (plus, group) => p.halves.load(halves.add(plus / 2 + width * group), width, ahead(plus + 2 * width * group)).to('f32'),
+    words: (at, plus, byte, group) =>
+      p.w.load(scaleWords.add(at.mul(PACKED_ROWS)).add(byte / 4 + PACKED_ROWS * plus + width * group), width, ahead(4 * width * group)),
   }
 }
 
@@ -269,7 +340,7 @@ function activationsOf(
   k: LaneScope,
   p: Params,
   { scaled }: Packed,
-  columns: number,
+  { columns, width }: RowTraits,
   tiles: Value<'u32'>,
 ): (place: Value<'u32'>) => Pick<PackedTile, 'activations' | 'scale' | 'minusSum' | 'sumScale' | 'sums256'> {
   const { quants, scales, sum, sums } = streamsOf(scaled)
@@ -282,7 +353,19 @@ function activationsOf(
     const factor = k.let('factor', place.mul(columns))
     const sumOf = (column: number): Value<'f32'> => p.floats.at(sumStart.add(factor).add(column))
     return {
-      activations: (column, at, plus) => p.x.at(words.add(at.mul(columns)).add(plus * columns + column)),
+      activations: (at, plus) => {
+        const first = words.add(at.mul(columns))
+        const place = (word: number, column: number): number => (plus + word) * columns + column
+        if (width > NARROW) return (word, column) => p.x.at(first.add(place(word, column))).splat(width)
+        // four at a time, since registers are few, and engines take longer to load and repeat one
+        const fours = once((i) => k.let('fours', p.x.load(first.add(plus * columns + 4 * i), 4)))
+        return (word, column) => {
+          const at = word * columns + column
+          return fours(at >> 2)
+            .lane(at & 3)
+            .splat(width)
+        }
+      },
       scale: (column, quarter) => {
         const first = quarter === undefined ? factor : factor.mul(scales.each).add(quarter.mul(columns))
         return p.floats.at(first.add(scaleStart).add(column))
@@ -300,27 +383,32 @@ function eachBlock(k: LaneScope, { run }: Packed, count: Value<'u32'>, body: (b:
   else k.for({ name: 'b', to: count }, (b) => body(b))
 }
 
-/** Adds u times v to the sums of all rows and columns; `sixteens` are the numbers of the sixteen rows of each stream. */
-function addJoinedRows(
-  k: LaneScope,
-  p: Params,
-  width: Width,
-  column: Value<'u32'>,
-  sixteens: readonly Value<'u32'>[],
-  sums: readonly (readonly Var<`f32x${Width}`>[])[],
-): void {
-  const perStream = PACKED_ROWS / width
+/** A vector of rows: `row` and those after it of the sixteen with number `sixteen`, the first of which is row `first` of the matrix. */
+interface Rows {
+  readonly sixteen: Value<'u32'>
+  readonly row: Value<'u32'>
+  readonly first: Value<'u32'>
+}
+
+/** Adds what there is to add to the sums of a vector of rows, one for each column of a tile, and stores them. */
+function finishRows(k: LaneScope, { p, traits }: Place, tile: Value<'u32'>, rows: Rows, sums: readonly Sum[]): void {
+  const { width, columns } = traits
+  addJoinedRows(k, p, width, tile.mul(columns), rows, sums)
+  sums.forEach((sum, c) => {
+    const column = tile.mul(columns).add(c)
+    k.when(column.lt(p.n), (inside) => storeRows(inside, p, column, rows.first.add(rows.row), sum.get(), width))
+  })
+}
+
+/** Adds u times v. */
+function addJoinedRows(k: LaneScope, p: Params, width: Width, column: Value<'u32'>, { sixteen, row }: Rows, sums: readonly Sum[]): void {
   k.when(p.rank.gt(0), (k) => {
     // columns past the end repeat the last one and are not stored
-    const columns = (sums[0] ?? []).map((_, c) => k.let('columnOfU', column.add(c).min(p.n.sub(1)).mul(p.rank)))
-    const starts = sixteens.map((sixteen) => k.let('startOfV', sixteen.mul(p.rank).mul(PACKED_ROWS)))
+    const columns = sums.map((_, c) => k.let('columnOfU', column.add(c).min(p.n.sub(1)).mul(p.rank)))
+    const start = k.let('startOfV', sixteen.mul(p.rank).mul(PACKED_ROWS).add(row))
     k.for({ name: 'l', to: p.rank }, (l, k) => {
-      const factors = columns.map((of): VectorOf<'f32'> => k.let('factor', p.u.at(of.add(l)).splat(width)))
-      sums.forEach((ofRows, group) => {
-        const at = item(starts, Math.floor(group / perStream)).add(l.mul(PACKED_ROWS))
-        const values = k.let('values', p.v.load(at.add((group % perStream) * width), width))
-        ofRows.forEach((sum, c) => sum.set(values.fma(item(factors, c), sum.get())))
-      })
+      const values = k.let('values', p.v.load(start.add(l.mul(PACKED_ROWS)), width))
+      sums.forEach((sum, c) => sum.set(values.fma(p.u.at(item(columns, c).add(l)).splat(width), sum.get())))
     })
   })
 }

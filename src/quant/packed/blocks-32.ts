@@ -78,11 +78,12 @@ function multiplyGroup(k: LaneScope, tile: PackedTile, format: Packed32, group: 
   const { bias, small, minimum } = format
   const columns = item(tile.sums, group)
   const zero = k.const('u32', 0)
+  const activations = tile.activations(zero, 0)
   const dots = columns.map(() => zeros(k, width))
   quantWords(k, tile, format, group).forEach((words) => {
     for (const { word, bytes } of words) {
       columns.forEach((_, column) => {
-        const a = tile.activations(column, zero, word).splat(width)
+        const a = activations(word, column)
         dots[column] = small ? bytes.dotU7I8(a, item(dots, column)) : bytes.dotU8I8(a, item(dots, column))
       })
     }

@@ -2,15 +2,14 @@
 // low nibbles. Q4_K and Q5_K have six bits of scale and minimum for each sub-block, as in the file: scales are 16 halves d, 16 halves
 // dmin, then three words. IQ4_XS has signed scales, two words of bytes, and values from a table.
 
-import type { Vector, Width } from '../../base/dtype.ts'
+import type { Vector } from '../../base/dtype.ts'
 import { item } from '../../base/list.ts'
 import type { LaneScope, Var } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
-import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
-import { type Field, type Packed, type PackedTile, SUMS, copied, zeros } from './packed.ts'
+import { type Field, type Packed, type PackedTile, SUMS, byteOf, copied, multiplyStretch, zeros } from './packed.ts'
 
-/** Quants of word `word + t` (0..7) of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
-type Quants = (tile: PackedTile, pair: Value<'u32'>, word: Value<'u32'>, t: number, group: number) => [VectorOf<'u32'>, VectorOf<'u32'>]
+/** Quants of the words 0..7 of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
+type Quants = (tile: PackedTile, pair: Value<'u32'>, group: number) => (word: number) => [VectorOf<'u32'>, VectorOf<'u32'>]
 
 interface Pairs {
   readonly quants: Quants
@@ -76,10 +75,15 @@ function pairs(quants: readonly Field[], scaleFields: readonly Field[], format: 
     multiply(k, tile) {
       const { width, sums } = tile
       const scales = sums.map((_, group) => format.scalesOf(k, tile, group))
+      const current = scales.map(([early]) => k.var('scales', early)) // of the pair at hand, and those after it in its half of the block
       const parts = sums.map((columns) => columns.map(() => k.var('part', k.const('f32', 0).splat(width))))
-      k.for({ name: 'pair', to: 4 }, (pair) => {
-        if (width <= NARROW) multiplyFew(k, tile, format, pair, scales, parts)
-        else sums.forEach((_, group) => multiplyPair(k, tile, format, pair, item(scales, group), item(parts, group), group))
+      k.for({ name: 'half', to: 2 }, (half) => {
+        k.for({ name: 'odd', to: 2 }, (odd) => {
+          const pair = k.let('pair', half.mul(2).add(odd))
+          parts.forEach((columns, group) => multiplyPair(k, tile, format, pair, item(current, group).get(), columns, group))
+          for (const two of current) two.set(two.get().shr(16))
+        })
+        current.forEach((two, group) => two.set(item(scales, group)[1]))
       })
       sums.forEach((columns, group) => {
         const finish = format.finish(k, tile, group, item(scales, group))
@@ -102,13 +106,6 @@ function sixBits(k: LaneScope, tile: PackedTile, group: number, which: 0 | 1): E
   return [k.let('early', first.and(0x3f3f3f3f)), k.let('late', lower.and(0x0f0f0f0f).or(first.shr(2).and(0x30303030)))]
 }
 
-/** The two scales of a pair of sub-blocks. */
-function ofPair(k: LaneScope, [early, late]: Eight, pair: Value<'u32'>, width: Width, signed: boolean): [VectorOf<'i32'>, VectorOf<'i32'>] {
-  const both = k.let('both', pair.lt(2).select(early, late).shr(pair.and(1).mul(16).splat(width)))
-  if (signed) return [both.shl(24).as('i32').shr(24), both.shl(16).as('i32').shr(24)]
-  return [both.and(255).as('i32'), both.shr(8).and(255).as('i32')]
-}
-
 /** Sum of a column's activations times the minimums or scales of their sub-blocks. */
 function dotSums(k: LaneScope, tile: PackedTile, column: number, bytes: Eight, signed: boolean): VectorOf<'i32'> {
   const word = (index: number): VectorOf<'u32'> => tile.sums256(column, index).splat(tile.width)
@@ -123,64 +120,25 @@ function dotSums(k: LaneScope, tile: PackedTile, column: number, bytes: Eight, s
   }, high.shl(SUMS.shift))
 }
 
+/** Adds the products of a pair of sub-blocks, whose scales are the first two bytes of `scales`, to the sums of some rows. */
 function multiplyPair(
   k: LaneScope,
   tile: PackedTile,
   { quants, small, signed }: Pairs,
   pair: Value<'u32'>,
-  scales: Eight,
+  scales: VectorOf<'u32'>,
   parts: readonly PartialSum[],
   group: number,
 ): void {
-  const { width } = tile
-  const dots = parts.map(() => [zeros(k, width), zeros(k, width)])
-  for (let t = 0; t < 8; t++) {
-    const [low, high] = quants(tile, pair, k.const('u32', 0), t, group)
-    dots.forEach((dot, column) => {
-      const [a, b] = [t, 8 + t].map((place) => tile.activations(column, pair.mul(16), place).splat(width)) as [
-        VectorOf<'u32'>,
-        VectorOf<'u32'>,
-      ]
-      dot[0] = small ? low.dotU7I8(a, item(dot, 0)) : low.dotU8I8(a, item(dot, 0))
-      dot[1] = small ? high.dotU7I8(b, item(dot, 1)) : high.dotU8I8(b, item(dot, 1))
-    })
-  }
-  const factors = ofPair(k, scales, pair, width, signed).map((scale) => k.let('factor', scale.to('f32')))
-  parts.forEach((part, column) => {
-    const both = item(item(dots, column), 1)
-      .to('f32')
-      .fma(item(factors, 1), item(item(dots, column), 0).to('f32').mul(item(factors, 0)))
-    part.set(both.fma(tile.scale(column, pair).splat(width), part.get()))
+  const totals = multiplyStretch(k, tile, parts.length, {
+    words: 8,
+    sums: [[0, 1]],
+    small,
+    quants: quants(tile, pair, group),
+    activations: (sub) => tile.activations(pair.mul(16), 8 * sub),
+    scale: (sub) => byteOf(scales, sub, signed),
   })
-}
-
-/** The same for all groups where registers are narrow. */
-function multiplyFew(
-  k: LaneScope,
-  tile: PackedTile,
-  { quants, small, signed }: Pairs,
-  pair: Value<'u32'>,
-  scales: readonly Eight[],
-  parts: readonly (readonly PartialSum[])[],
-): void {
-  for (const groups of narrowGroups(tile, 2)) {
-    const dots = dotNarrow(k, tile, groups, {
-      steps: 8,
-      words: 1,
-      subs: 2,
-      small,
-      quants: (word, plus, group) => quants(tile, pair, word, plus, group),
-      activations: (column, sub, word, plus) => tile.activations(column, pair.mul(16).add(word), 8 * sub + plus),
-    })
-    groups.forEach((group, g) => {
-      const factors = ofPair(k, item(scales, group), pair, tile.width, signed).map((scale) => k.let('factor', scale))
-      item(parts, group).forEach((part, column) => {
-        const [even, odd] = factors.map((factor, half) => item(item(item(dots, g), column), half).mul(factor)) as [
-          VectorOf<'i32'>,
-          VectorOf<'i32'>,
-        ]
-        part.set(even.add(odd).to('f32').fma(tile.scale(column, pair).splat(tile.width), part.get()))
-      })
-    })
-  }
+  parts.forEach((part, column) => {
+    part.set(item(item(totals, column), 0).fma(tile.scale(column, pair).splat(tile.width), part.get()))
+  })
 }

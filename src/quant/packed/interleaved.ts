@@ -2,15 +2,29 @@
 // its own for each (Q2_K, Q3_K, Q6_K, and what is brought into that form at load). Scales belong to 16 weights, to 32, or to all 256; what
 // is taken from the quants to make them signed goes with the sums of the activations, and so do the minimums of a format that has them.
 
-import type { Width } from '../../base/dtype.ts'
+import type { Vector } from '../../base/dtype.ts'
 import { item } from '../../base/list.ts'
-import type { LaneScope } from '../../ir/author.ts'
+import type { LaneScope, Var } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
-import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
-import { type Field, type Packed, type PackedTile, SUMS, zeros } from './packed.ts'
+import {
+  type Field,
+  type Packed,
+  type PackedTile,
+  SUMS,
+  type Stretch,
+  type Sum,
+  byteOf,
+  multiplyStretch,
+  shifted,
+  zeros,
+} from './packed.ts'
 
 /** Sub-blocks of a half block, which share their words. */
-const SUBS = 4
+/** Those whose activations share a scale. */
+const PAIRS = [
+  [0, 1],
+  [2, 3],
+] as const
 
 export interface Interleaved {
   /** of quants: all that `quantsOf` reads */
@@ -28,8 +42,10 @@ export interface Interleaved {
   /** blocks whose scales lie together */
   readonly run: number
   readonly streamed?: true
-  /** Word `word + plus` (0..7) of a half block in its four sub-blocks, as unsigned bytes below 128. */
-  quantsOf(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[]
+  /** sub-blocks that are multiplied together where registers are few; 0 and 1, then 2 and 3 if not given */
+  readonly together?: readonly (readonly number[])[]
+  /** Words `at + word` (0..7 of a half block, `at` is 0 or 4) in some of its four sub-blocks, as unsigned bytes below 128. */
+  quantsOf(tile: PackedTile, half: Value<'u32'>, at: Value<'u32'>, group: number): Stretch['quants']
 }
 
 export function interleaved(format: Interleaved): Packed {
@@ -46,9 +62,9 @@ export function interleaved(format: Interleaved): Packed {
 }
 
 /** Quants of two bits. */
-export function twoBits(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
-  const bits = tile.quants(half.mul(8).add(word), plus, group)
-  return [0, 1, 2, 3].map((sub) => (sub === 0 ? bits : bits.shr(2 * sub)).and(0x03030303))
+export const twoBits: Interleaved['quantsOf'] = (tile, half, at, group) => (word, subs) => {
+  const bits = tile.quants(half.mul(8).add(at), word, group)
+  return subs.map((sub) => shifted(bits, -2 * sub).and(0x03030303))
 }
 
 /** Where the words of scales begin in a block's scales, in bytes: behind one or two rows of halves. */
@@ -58,40 +74,9 @@ function wordsAt({ offset }: Interleaved): number {
 
 function multiply(k: LaneScope, tile: PackedTile, format: Interleaved): void {
   const { width, sums } = tile
-  const { per, offset, unit = 1 } = format
-  const words = Math.min(per, 32) / 4 // of a sub-block with one scale
+  const { offset, unit = 1 } = format
   const parts = sums.map((columns) => columns.map(() => k.var('part', k.const('f32', 0).splat(width))))
-  k.for({ name: 'stretch', to: 256 / (SUBS * 4 * words) }, (stretch) => {
-    // A stretch: as many places of a half block as have one scale in each sub-block.
-    const half = words === 8 ? stretch : k.let('half', stretch.shr(1))
-    const first = words === 8 ? k.const('u32', 0) : k.let('first', stretch.and(1).mul(words))
-    const passes = width <= NARROW ? narrowGroups(tile, SUBS, SUBS) : sums.map((_, group) => [group])
-    for (const groups of passes) {
-      const dots =
-        width <= NARROW
-          ? dotNarrow(k, tile, groups, {
-              steps: words,
-              words: 1,
-              subs: SUBS,
-              small: true,
-              quants: (word, plus, group) => format.quantsOf(tile, half, first.add(word), plus, group),
-              activations: (column, sub, word, plus) => tile.activations(column, half.mul(32).add(first).add(word), 8 * sub + plus),
-            })
-          : groups.map((group) => dotWide(k, tile, format, half, first, words, group))
-      groups.forEach((group, g) => {
-        const factors = factorsOf(k, tile, format, half, stretch, group)
-        item(parts, group).forEach((part, column) => {
-          for (const late of [0, 1]) {
-            const [even, odd] = [2 * late, 2 * late + 1]
-            const [a, b] = [item(item(item(dots, g), column), even), item(item(item(dots, g), column), odd)]
-            const both =
-              factors === undefined ? a.add(b).to('f32') : b.to('f32').fma(item(factors, odd), a.to('f32').mul(item(factors, even)))
-            part.set(both.fma(tile.scale(column, half.mul(2).add(late)).splat(width), part.get()))
-          }
-        })
-      })
-    }
-  })
+  k.for({ name: 'half', to: 2 }, (half) => multiplyHalf(k, tile, format, half, parts))
   sums.forEach((columns, group) => {
     const d = k.let('d', unit === 1 ? tile.halves(0, group) : tile.halves(0, group).mul(unit))
     const dmin = offset === 'minimums' ? k.let('dmin', tile.halves(32, group)) : undefined
@@ -109,64 +94,63 @@ function multiply(k: LaneScope, tile: PackedTile, format: Interleaved): void {
   })
 }
 
-/** Products of a stretch's quants with every column: [column][sub-block]. */
-function dotWide(
+/** A sum over a block without the scales of its rows: [group][column]. */
+type Parts = readonly (readonly Sum[])[]
+
+/** Places of a half block that have one scale in each sub-block: all 32, or the first or last 16 (`late`); `at` is their first word. */
+function eachPlaces(
   k: LaneScope,
-  tile: PackedTile,
-  { quantsOf }: Interleaved,
-  half: Value<'u32'>,
-  first: Value<'u32'>,
-  words: number,
-  group: number,
-): VectorOf<'i32'>[][] {
-  const dots = item(tile.sums, group).map(() => Array.from({ length: SUBS }, () => zeros(k, tile.width)))
-  for (let t = 0; t < words; t++) {
-    const quants = quantsOf(tile, half, first, t, group)
-    dots.forEach((subs, column) =>
-      quants.forEach((q, sub) => {
-        const a = tile.activations(column, half.mul(32).add(first), 8 * sub + t)
-        subs[sub] = q.dotU7I8(a.splat(tile.width), item(subs, sub))
-      }),
-    )
-  }
-  return dots
+  { per }: Interleaved,
+  words: readonly Var<Vector<'u32'>>[],
+  body: (at: Value<'u32'>, words: number) => void,
+): void {
+  if (per !== 16) return body(k.const('u32', 0), 8)
+  k.for({ name: 'late', to: 2 }, (late) => {
+    body(late.mul(4), 4)
+    for (const word of words) word.set(word.get().shr(8)) // bytes 0 and 2 are of the first places, 1 and 3 of the others
+  })
 }
 
-/** Scales of a stretch in its four sub-blocks; undefined where all weights of the block share one. */
-function factorsOf(
-  k: LaneScope,
-  tile: PackedTile,
-  format: Interleaved,
-  half: Value<'u32'>,
-  stretch: Value<'u32'>,
-  group: number,
-): VectorOf<'f32'>[] | undefined {
+/** Words with the scales of a half block, in each group: their bytes are of the first places, as `factorOf` finds them. */
+function scaleWords(k: LaneScope, tile: PackedTile, format: Interleaved, half: Value<'u32'>): Var<Vector<'u32'>>[][] {
   const { per, scale } = format
-  if (scale === undefined) return undefined
-  const at = wordsAt(format)
-  const top = per === 16 ? 2 : 1 // words of scales of a half block
-  const words = Array.from({ length: top }, (_, plus) => {
-    const word = tile.words(half.mul(top), plus, at, group)
-    // Scales of 16 weights: bytes 0 and 2 are of the first places, 1 and 3 of the others.
-    return k.let('scales', per === 16 ? word.shl(earlier(k, stretch, tile.width)) : word)
-  })
-  return Array.from({ length: SUBS }, (_, sub) => {
-    const word = per === 16 ? item(words, sub >> 1) : item(words, 0)
-    const place = per === 16 ? 1 + 2 * (sub % 2) : sub // of its byte
-    return k.let('factor', byteOf(word, place, scale).to('f32'))
-  })
+  if (scale === undefined) return tile.sums.map(() => [])
+  const count = per === 16 ? 2 : 1
+  return tile.sums.map((_, group) =>
+    Array.from({ length: count }, (_, plus) => {
+      const word = tile.words(half.mul(count), plus, wordsAt(format), group)
+      return k.var('scales', scale === 'nibble' ? word.and(0x0f0f0f0f) : word)
+    }),
+  )
 }
 
-/** Bits that bring the byte of the first places where that of the others is. */
-function earlier(k: LaneScope, stretch: Value<'u32'>, width: Width): VectorOf<'u32'> {
-  return k.const('u32', 8).sub(stretch.and(1).mul(8)).splat(width)
+/** The scale of a sub-block. */
+function factorOf(words: readonly Var<Vector<'u32'>>[], { per, scale }: Interleaved, sub: number): VectorOf<'i32'> {
+  const signed = scale === 'signed'
+  return per === 16 ? byteOf(item(words, sub >> 1).get(), 2 * (sub % 2), signed) : byteOf(item(words, 0).get(), sub, signed)
 }
 
-function byteOf(word: VectorOf<'u32'>, place: number, scale: NonNullable<Interleaved['scale']>): VectorOf<'i32'> {
-  const high = place === 3 ? word : word.shl(24 - 8 * place)
-  if (scale === 'signed') return high.as('i32').shr(24)
-  const byte = high.shr(24)
-  return (scale === 'nibble' ? byte.and(15) : byte).as('i32')
+/** One group after the other, as much of it as has one scale at a time. */
+function multiplyHalf(k: LaneScope, tile: PackedTile, format: Interleaved, half: Value<'u32'>, parts: Parts): void {
+  const words = scaleWords(k, tile, format, half)
+  eachPlaces(k, format, words.flat(), (at, count) => {
+    parts.forEach((columns, group) => {
+      const totals = multiplyStretch(k, tile, columns.length, {
+        words: count,
+        sums: PAIRS,
+        ...(format.together === undefined ? {} : { together: format.together }),
+        small: true,
+        quants: format.quantsOf(tile, half, at, group),
+        activations: (sub) => tile.activations(half.mul(32).add(at), 8 * sub),
+        ...(format.scale === undefined ? {} : { scale: (sub: number) => factorOf(item(words, group), format, sub) }),
+      })
+      columns.forEach((part, column) =>
+        item(totals, column).forEach((total, late) => {
+          part.set(total.fma(tile.scale(column, half.mul(2).add(late)).splat(tile.width), part.get()))
+        }),
+      )
+    })
+  })
 }
 
 /** The bytes that the sums of activations are multiplied with: all scales of the block, or its minimums. */
