@@ -429,7 +429,9 @@ class Emitter implements Speaker {
         if (this.#pairs?.has(node.arg) === true) {
           f.localGet(local)
           this.#sayPairs(chainOf(value).dots, true)
-        } else this.say(value)
+          return void f.localSet(local)
+        }
+        this.say(value)
         f.localSet(local)
         return this.#pairs?.isPinned(value) === true ? this.#pin(local) : undefined
       }

@@ -98,7 +98,7 @@ export class Pairs {
 
   /** A sum of products that is to be computed where it stands (emit.ts). */
   isPinned(node: Node): boolean {
-    return (node.op === 'dotU8I8' && widthOf(node.dtype) > 1) || this.isSumOfProducts(node)
+    return ((node.op === 'dotU8I8' || node.op === 'dotU7I8') && widthOf(node.dtype) > 1) || this.isSumOfProducts(node)
   }
 
   /** The terms of a sum of integers. */

@@ -41,17 +41,19 @@ function splat(speaker: Speaker, node: NodeOf<'splat'>): void {
   const value = splatOf(node)
   if (value !== undefined) return sayConstants(speaker, node, [value])
   const [one] = node.src
-  if (one.op === 'extract' && one.dtype !== 'bool' && one.dtype !== 'f64') return repeatLane(speaker, one)
+  if (one.op === 'extract' && one.dtype !== 'bool' && one.dtype !== 'f64') {
+    speaker.say(one.src[0])
+    return repeatLane(speaker, one.arg)
+  }
   sayLane(speaker, one)
   return void speaker.f.emit(lanesOf(node.dtype).splat)
 }
 
-/** One lane of a vector in all lanes: a shuffle, which never leaves the vector registers. */
-function repeatLane(speaker: Speaker, { src, arg }: NodeOf<'extract'>): void {
+/** One lane of the vector on the stack in all lanes: a shuffle, which never leaves the vector registers. */
+function repeatLane(speaker: Speaker, lane: number): void {
   speaker.lend('v128', (all) => {
-    speaker.say(src[0])
     speaker.f.localTee(all).localGet(all)
-    shuffleWords(speaker.f, [arg, arg, arg, arg])
+    shuffleWords(speaker.f, [lane, lane, lane, lane])
   })
 }
 
@@ -253,16 +255,20 @@ const dot =
   (sign: Sign): Spelling<3> =>
   (speaker, node) => {
     const { f } = speaker
+    const [quants, others, sum] = node.src
+    // One lane of a vector for all: its bytes are widened first, once for all of its lanes.
+    const lane = others.op === 'splat' && others.src[0].op === 'extract' ? others.src[0] : undefined
     speaker.lend('v128', (a) =>
       speaker.lend('v128', (b) => {
-        sayWords(speaker, node.src[2])
-        sayWords(speaker, node.src[0])
+        sayWords(speaker, sum)
+        sayWords(speaker, quants)
         f.localSet(a)
-        sayWords(speaker, node.src[1])
+        sayWords(speaker, lane === undefined ? others : lane.src[0])
         f.localSet(b)
         for (const odd of [false, true]) {
           sayBytes(speaker, a, sign, odd)
           sayBytes(speaker, b, 'i8', odd)
+          if (lane !== undefined) repeatLane(speaker, lane.arg)
           f.emit('i32x4.dot_i16x8_s').emit('i32x4.add')
         }
         giveWords(speaker, node)

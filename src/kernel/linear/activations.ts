@@ -47,7 +47,7 @@ export function streamsOf(scaled: Scaled): Streams {
 }
 
 /** columns that a product takes at a time, by the width of a register: what its register file holds */
-const COLUMNS: Readonly<Record<Width, readonly number[]>> = { 2: [1], 4: [1, 2], 8: [1, 2, 4], 16: [1, 2, 4, 8] }
+const COLUMNS: Readonly<Record<Width, readonly number[]>> = { 2: [1], 4: [1, 2, 4], 8: [1, 2, 4], 16: [1, 2, 4, 8] }
 const MOST_COLUMNS = 8
 
 /** The sizes that tiles may have. */

@@ -28,8 +28,9 @@ import { PACKED_FORMATS, packedOf } from './repack.ts'
 
 /** Bytes between what is read and what is asked for from memory: a few blocks. */
 const AHEAD = 8192
-/** Words at a time. */
-const WORDS = 2
+/** Words of quants that are multiplied at a time: fewer where registers are few. */
+const STEP = { few: 2, many: 8 } as const
+const FEW_REGISTERS = 16
 /** More columns compute longer than memory takes. */
 const MOST_AHEAD = 4
 
@@ -96,6 +97,7 @@ export const packedLinear = family<PackedLinearParams>({
           width: [caps.width],
           columns: tileSizes(caps),
           streams: [...new Set([1, caps.streams ?? 1])],
+          step: [stepFor(caps)],
         })
           .filter(({ streams, columns, format }) => streams === 1 || isStreamed(format, columns))
           .map(rows),
@@ -151,7 +153,7 @@ function work(caps: Caps, params: PackedLinearParams): Work {
   const packed = packedOf(format, k)
   if (packed === undefined) return { launches: [] }
   const streams = streamsFor(caps, params)
-  const kernel = rows({ format, width: caps.width, columns, streams })
+  const kernel = rows({ format, width: caps.width, columns, streams, step: stepFor(caps) })
   const addedStep = added === 'residual' ? m : 0
   const uniforms = {
     m,
@@ -173,6 +175,11 @@ interface RowTraits {
   readonly width: Width
   readonly columns: number
   readonly streams: number
+  readonly step: number
+}
+
+function stepFor({ registers = FEW_REGISTERS }: Caps): number {
+  return registers <= FEW_REGISTERS ? STEP.few : STEP.many
 }
 
 const PARAMS = {
@@ -304,7 +311,13 @@ function multiplyRun(k: LaneScope, at: Place, { tile, start, row, begin, count }
     const quants = k.let('quants', quantStart.add(b.mul(quantWords)))
     const scales = k.let('scales', runStart.add(b.mul(scaleWords)))
     const place = k.let('place', tile.mul(p.blocks).add(begin).add(b)) // of the block, among those of all tiles
-    packed.multiply(k, { width: traits.width, step: WORDS, sums, ...weightsOf(k, p, traits, quants, scales, row), ...activations(place) })
+    packed.multiply(k, {
+      width: traits.width,
+      step: traits.step,
+      sums,
+      ...weightsOf(k, p, traits, quants, scales, row),
+      ...activations(place),
+    })
   })
 }
 

@@ -5,7 +5,7 @@
 import { item } from '../../base/list.ts'
 import type { LaneScope } from '../../ir/author.ts'
 import type { VectorOf } from '../../ir/value.ts'
-import { type Field, type Packed, type PackedTile, copied, spreadNibble, zeros } from './packed.ts'
+import { type Field, NARROW, type Packed, type PackedTile, copied, shifted, spreadNibble, zeros } from './packed.ts'
 
 export interface Packed32 {
   /** four words of nibbles, or eight of bytes */
@@ -79,15 +79,28 @@ function multiplyGroup(k: LaneScope, tile: PackedTile, format: Packed32, group: 
   const columns = item(tile.sums, group)
   const zero = k.const('u32', 0)
   const activations = tile.activations(zero, 0)
-  const dots = columns.map(() => zeros(k, width))
-  quantWords(k, tile, format, group).forEach((words) => {
-    for (const { word, bytes } of words) {
-      columns.forEach((_, column) => {
+  const multiply = (dots: readonly VectorOf<'i32'>[], words: readonly QuantWord[]): VectorOf<'i32'>[] =>
+    dots.map((dot, column) =>
+      words.reduce((sum, { word, bytes }) => {
         const a = activations(word, column)
-        dots[column] = small ? bytes.dotU7I8(a, item(dots, column)) : bytes.dotU8I8(a, item(dots, column))
-      })
+        return small ? bytes.dotU7I8(a, sum) : bytes.dotU8I8(a, sum)
+      }, dot),
+    )
+  const words = quantWords(k, tile, format, group)
+  const count = format.quants.count
+  let dots = columns.map(() => zeros(k, width))
+  if (width <= NARROW && tile.step < count) {
+    // a few words at a time: each sum is a statement, and what it needs is loaded just before
+    const sums = dots.map((dot) => k.var('dot', dot))
+    for (let from = 0; from < count; from += tile.step) {
+      const some = Array.from({ length: tile.step }, (_, i) => words(from + i)).flat()
+      const before = sums.map((sum) => sum.get())
+      multiply(before, some).forEach((dot, column) => item(sums, column).set(dot))
     }
-  })
+    dots = sums.map((sum) => sum.get())
+  } else {
+    for (let index = 0; index < count; index++) dots = multiply(dots, words(index))
+  }
   const d = k.let('d', format.scales(k, tile, group))
   const m = minimum === undefined ? undefined : k.let('m', tile.halves(32, group))
   columns.forEach((sum, column) => {
@@ -113,26 +126,23 @@ interface QuantWord {
   readonly bytes: VectorOf<'u32'>
 }
 
-/** The quants of some rows, as unsigned bytes; words of nibbles give two each. */
+/** The quants of some rows in each word, as unsigned bytes; words of nibbles give two each. */
 function quantWords(
   k: LaneScope,
   tile: PackedTile,
   { quants, fifth, value = (nibbles) => nibbles }: Packed32,
   group: number,
-): QuantWord[][] {
+): (index: number) => QuantWord[] {
   const zero = k.const('u32', 0)
   const high = fifth === undefined ? undefined : k.let('fifth', tile.quants(zero, NIBBLE_WORDS, group))
-  const withFifth = (nibbles: VectorOf<'u32'>, t: number): VectorOf<'u32'> => {
-    if (high === undefined) return value(nibbles)
-    const bit = t < 4 ? high.shl(4 - t) : high.shr(t - 4)
-    return nibbles.or(bit.and(0x10101010))
-  }
-  return Array.from({ length: quants.count }, (_, index) => {
+  const withFifth = (nibbles: VectorOf<'u32'>, t: number): VectorOf<'u32'> =>
+    high === undefined ? value(nibbles) : nibbles.or(shifted(high, 4 - t).and(0x10101010))
+  return (index) => {
     const q = tile.quants(zero, index, group)
     if (quants.count === BYTE_WORDS) return [{ word: index, bytes: q }]
     return [
       { word: index, bytes: withFifth(q.and(0x0f0f0f0f), index) },
       { word: index + NIBBLE_WORDS, bytes: withFifth(q.shr(4).and(0x0f0f0f0f), index + NIBBLE_WORDS) },
     ]
-  })
+  }
 }

@@ -243,7 +243,9 @@ export function multiplyStretch(k: LaneScope, { width, step }: PackedTile, colum
   // In whole numbers, a few words at a time: each sum is a statement, and what it needs is loaded just before.
   const totals = Array.from({ length: columns }, () => sums.map(() => k.var('total', zeros(k, width))))
   for (const subs of together) {
-    if (small) {
+    if (scale === undefined) {
+      for (let from = 0; from < words; from += step) addPlain(subs, from, Math.min(words, from + step))
+    } else if (small) {
       for (let from = 0; from < words; from += step) addScaled(subs, multiply(subs, from, Math.min(words, from + step)))
     } else {
       // sums of bytes that need all their bits take 32 in any case: one multiplication at the end
@@ -260,6 +262,21 @@ export function multiplyStretch(k: LaneScope, { width, step }: PackedTile, colum
     }
   }
   return totals.map((ofColumn) => ofColumn.map((total) => total.get().to('f32')))
+
+  /** Products without a scale go on in the sums. */
+  function addPlain(subs: readonly number[], from: number, to: number): void {
+    const all = Array.from({ length: to - from }, (_, i) => quants(from + i, subs))
+    totals.forEach((ofColumn, column) =>
+      ofColumn.forEach((total, at) => {
+        const mine = item(sums, at).filter((sub) => subs.includes(sub))
+        const dots = all.flatMap((fours, i) =>
+          mine.map((sub) => ({ four: item(fours, subs.indexOf(sub)), a: activations(sub)(from + i, column) })),
+        )
+        if (mine.length > 0)
+          total.set(dots.reduce((sum, { four, a }) => (small ? four.dotU7I8(a, sum) : four.dotU8I8(a, sum)), total.get()))
+      }),
+    )
+  }
 
   function addScaled(subs: readonly number[], dots: readonly ((sub: number) => VectorOf<'i32'>)[]): void {
     totals.forEach((ofColumn, column) =>
