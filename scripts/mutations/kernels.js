@@ -18,8 +18,8 @@ export const KERNELS = [
   {
     name: 'the second scale of a pair of sub-blocks is that of the first',
     file: 'src/quant/packed/blocks-k.ts',
-    find: "return [both.and(255).as('i32'), both.shr(8).and(255).as('i32')]",
-    replace: "return [both.and(255).as('i32'), both.and(255).as('i32')]",
+    find: 'byteOf(item(scales, group).get(), sub, signed)',
+    replace: 'byteOf(item(scales, group).get(), 0, signed)',
     tests: FORMS,
   },
   {

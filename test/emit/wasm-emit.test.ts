@@ -273,6 +273,53 @@ describe('packed values', () => {
     }
   })
 
+  it('sums of chains of products times bytes of a word, signed and not, with a lane of a vector for all', () => {
+    const params = { a: buffer('u32', 'read'), b: buffer('u32', 'read'), scales: buffer('u32', 'read'), y: buffer('i32', 'write') } as const
+    // quants of 4, 6 and 7 bits: eight, two and one of their products fit 16 bits
+    for (const mask of [0x0f0f0f0f, 0x3f3f3f3f, 0x7f7f7f7f]) {
+      const written = kernel('chains', { params }, (p, k) => {
+        const zero = k.const('i32', 0).splat(4)
+        const scales = p.scales.load(0, 4)
+        const [total, whole] = [k.var('total', p.a.load(0, 4).as('i32')), k.var('whole', zero)]
+        for (let first = 0; first < 8; first += 4) {
+          const lanes = k.let('lanes', p.b.load(first, 4))
+          const chain = (shift: number): typeof zero =>
+            [0, 1, 2, 3].reduce(
+              (sum, i) =>
+                p.a
+                  .load(4 * (first + i), 4)
+                  .shr(shift)
+                  .and(mask)
+                  .dotU7I8(lanes.lane(i).splat(4), sum),
+              zero,
+            )
+          const place = first / 4
+          const unsigned = scales
+            .shr(8 * place)
+            .and(255)
+            .as('i32')
+          const signed = scales
+            .shl(8 * place)
+            .as('i32')
+            .shr(24)
+          total.set(total.get().add(chain(0).mul(unsigned)).add(chain(1).mul(signed)))
+          whole.set(p.a.load(4 * first, 4).dotU8I8(lanes.lane(3).splat(4), whole.get()))
+        }
+        p.y.store(0, total.get())
+        p.y.store(4, whole.get())
+        p.y.store(8, whole.get().mul(scales.as('i32').shr(16)))
+      })
+      const y = new Int32Array(12)
+      for (const b of [0x80808080, 0x7f7f7f7f]) {
+        const extremes = { a: new Uint32Array(32).fill(0xffffffff), b: new Uint32Array(8).fill(b) }
+        for (const scale of [0x80ff7f81, 0x7f80ff00]) {
+          expect(differences(written, { ...extremes, scales: new Uint32Array(4).fill(scale), y })).toEqual([])
+        }
+      }
+      expect(differences(written, { a: random(32), b: random(40).slice(32), scales: random(44).slice(40), y })).toEqual([])
+    }
+  })
+
   it('an element goes to all lanes from any memory', () => {
     const params = { x: buffer('f32', 'read'), i: buffer('i8', 'read'), h: buffer('f16', 'read'), y: buffer('f32', 'write') } as const
     expect(

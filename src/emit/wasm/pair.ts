@@ -96,9 +96,14 @@ export class Pairs {
     return scalarOf(node.dtype) === 'i32' && widthOf(node.dtype) > 1 && this.termsOf(node).products.length > 0
   }
 
-  /** A sum of products that is to be computed where it stands (emit.ts). */
+  /** What has products of bytes is to be computed where it stands (emit.ts). */
   isPinned(node: Node): boolean {
-    return ((node.op === 'dotU8I8' || node.op === 'dotU7I8') && widthOf(node.dtype) > 1) || this.isSumOfProducts(node)
+    if (widthOf(node.dtype) === 1) return false
+    let found = false
+    walk(node, ({ op }) => {
+      found ||= op === 'dotU7I8' || op === 'dotU8I8' || op === 'dotI8'
+    })
+    return found
   }
 
   /** The terms of a sum of integers. */

@@ -243,13 +243,13 @@ function inRegisters(k: LaneScope, at: Place): (tile: Value<'u32'>) => void {
 }
 
 /**
- * The same where registers are few: a few rows at a time go through a run of blocks. Sums wait in memory meanwhile, and what is done to
- * rows is a loop: an engine that puts off what is not needed at once (V8 does) would keep what it is made of in registers, for all rows.
+ * The same where registers are few. One column waits for memory, so that all rows of a line are taken at once; of several, a few rows at a
+ * time go through a run of blocks. Sums wait in memory meanwhile, and what is done to rows at the end is a loop: an engine that puts off what is not needed at once (V8 does) would keep what it is made of in registers, for all rows.
  */
 function inTurns(k: Scope, at: Place): (tile: Value<'u32'>) => void {
   const { p, packed, traits } = at
   const { width, columns, streams } = traits
-  const { together = 1 } = packed
+  const together = columns === 1 ? PACKED_ROWS / width : 1
   const turns = PACKED_ROWS / width / together // of sixteen rows
   const first = k.let('first', k.workgroupId.x.mul(PACKED_ROWS * streams))
   // where the matrix ends among the streams of a workgroup, the last sixteen rows are read again, and not stored

@@ -80,7 +80,7 @@ function pairs(quants: readonly Field[], scaleFields: readonly Field[], format: 
       k.for({ name: 'half', to: 2 }, (half) => {
         k.for({ name: 'odd', to: 2 }, (odd) => {
           const pair = k.let('pair', half.mul(2).add(odd))
-          parts.forEach((columns, group) => multiplyPair(k, tile, format, pair, item(current, group).get(), columns, group))
+          multiplyPair(k, tile, format, pair, current, parts)
           for (const two of current) two.set(two.get().shr(16))
         })
         current.forEach((two, group) => two.set(item(scales, group)[1]))
@@ -120,25 +120,27 @@ function dotSums(k: LaneScope, tile: PackedTile, column: number, bytes: Eight, s
   }, high.shl(SUMS.shift))
 }
 
-/** Adds the products of a pair of sub-blocks, whose scales are the first two bytes of `scales`, to the sums of some rows. */
+/** Adds the products of a pair of sub-blocks, whose scales are the first two bytes of `scales`. */
 function multiplyPair(
   k: LaneScope,
   tile: PackedTile,
   { quants, small, signed }: Pairs,
   pair: Value<'u32'>,
-  scales: VectorOf<'u32'>,
-  parts: readonly PartialSum[],
-  group: number,
+  scales: readonly Var<Vector<'u32'>>[],
+  parts: readonly (readonly PartialSum[])[],
 ): void {
-  const totals = multiplyStretch(k, tile, parts.length, {
+  const totals = multiplyStretch(k, tile, {
     words: 8,
     sums: [[0, 1]],
     small,
-    quants: quants(tile, pair, group),
+    quants: (group) => quants(tile, pair, group),
     activations: (sub) => tile.activations(pair.mul(16), 8 * sub),
-    scale: (sub) => byteOf(scales, sub, signed),
+    scale: (group, sub) => byteOf(item(scales, group).get(), sub, signed),
   })
-  parts.forEach((part, column) => {
-    part.set(item(item(totals, column), 0).fma(tile.scale(column, pair).splat(tile.width), part.get()))
-  })
+  parts.forEach((columns, group) =>
+    columns.forEach((part, column) => {
+      const [total] = item(item(totals, group), column)
+      if (total !== undefined) part.set(total.fma(tile.scale(column, pair).splat(tile.width), part.get()))
+    }),
+  )
 }

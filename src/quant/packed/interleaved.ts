@@ -11,7 +11,7 @@ import {
   type Packed,
   type PackedTile,
   SUMS,
-  type Stretch,
+  type WordQuants,
   type Sum,
   byteOf,
   multiplyStretch,
@@ -19,8 +19,7 @@ import {
   zeros,
 } from './packed.ts'
 
-/** Sub-blocks of a half block, which share their words. */
-/** Those whose activations share a scale. */
+/** Sub-blocks of a half block, which share their words; those whose activations share a scale. */
 const PAIRS = [
   [0, 1],
   [2, 3],
@@ -45,7 +44,7 @@ export interface Interleaved {
   /** sub-blocks that are multiplied together where registers are few; 0 and 1, then 2 and 3 if not given */
   readonly together?: readonly (readonly number[])[]
   /** Words `at + word` (0..7 of a half block, `at` is 0 or 4) in some of its four sub-blocks, as unsigned bytes below 128. */
-  quantsOf(tile: PackedTile, half: Value<'u32'>, at: Value<'u32'>, group: number): Stretch['quants']
+  quantsOf(tile: PackedTile, half: Value<'u32'>, at: Value<'u32'>, group: number): WordQuants
 }
 
 export function interleaved(format: Interleaved): Packed {
@@ -130,26 +129,26 @@ function factorOf(words: readonly Var<Vector<'u32'>>[], { per, scale }: Interlea
   return per === 16 ? byteOf(item(words, sub >> 1).get(), 2 * (sub % 2), signed) : byteOf(item(words, 0).get(), sub, signed)
 }
 
-/** One group after the other, as much of it as has one scale at a time. */
+/** As much as has one scale at a time. */
 function multiplyHalf(k: LaneScope, tile: PackedTile, format: Interleaved, half: Value<'u32'>, parts: Parts): void {
   const words = scaleWords(k, tile, format, half)
   eachPlaces(k, format, words.flat(), (at, count) => {
-    parts.forEach((columns, group) => {
-      const totals = multiplyStretch(k, tile, columns.length, {
-        words: count,
-        sums: PAIRS,
-        ...(format.together === undefined ? {} : { together: format.together }),
-        small: true,
-        quants: format.quantsOf(tile, half, at, group),
-        activations: (sub) => tile.activations(half.mul(32).add(at), 8 * sub),
-        ...(format.scale === undefined ? {} : { scale: (sub: number) => factorOf(item(words, group), format, sub) }),
-      })
+    const totals = multiplyStretch(k, tile, {
+      words: count,
+      sums: PAIRS,
+      ...(format.together === undefined ? {} : { together: format.together }),
+      small: true,
+      quants: (group) => format.quantsOf(tile, half, at, group),
+      activations: (sub) => tile.activations(half.mul(32).add(at), 8 * sub),
+      ...(format.scale === undefined ? {} : { scale: (group: number, sub: number) => factorOf(item(words, group), format, sub) }),
+    })
+    parts.forEach((columns, group) =>
       columns.forEach((part, column) =>
-        item(totals, column).forEach((total, late) => {
+        item(item(totals, group), column).forEach((total, late) => {
           part.set(total.fma(tile.scale(column, half.mul(2).add(late)).splat(tile.width), part.get()))
         }),
-      )
-    })
+      ),
+    )
   })
 }
 

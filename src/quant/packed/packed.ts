@@ -58,8 +58,6 @@ export interface Packed {
   readonly run: number
   /** its products are so cheap that memory is what they wait for: gains from several streams (Caps) */
   readonly streamed?: true
-  /** vectors of rows that are multiplied together where registers are few (NARROW); 1 if not given */
-  readonly together?: number
   /** Adds to every sum the products of this block's rows with the columns' activations. */
   multiply(k: LaneScope, tile: PackedTile): void
 }
@@ -200,94 +198,106 @@ export interface Stretch {
   readonly together?: readonly (readonly number[])[]
   /** quants stay below 128 */
   readonly small: boolean
-  /** quants of some sub-blocks at a word */
-  quants(word: number, subs: readonly number[]): readonly VectorOf<'u32'>[]
+  /** quants of some rows: of some sub-blocks at a word */
+  quants(group: number): WordQuants
   activations(sub: number): Fours
-  /** the scale of a sub-block; absent: 1 */
-  scale?(sub: number): VectorOf<'i32'>
+  /** the scale of a sub-block in some rows; absent: 1 */
+  scale?(group: number, sub: number): VectorOf<'i32'>
+}
+export type WordQuants = (word: number, subs: readonly number[]) => readonly VectorOf<'u32'>[]
+
+/** Sums over the words of a stretch of products times scales: [group][column][one of `sums`]. */
+export function multiplyStretch(k: LaneScope, tile: PackedTile, stretch: Stretch): VectorOf<'f32'>[][][] {
+  return tile.width > NARROW ? multiplyWide(k, tile, stretch) : multiplyNarrow(k, tile, stretch)
 }
 
-/** Sums over the words of a stretch of products times scales: [column][one of `sums`]. */
-export function multiplyStretch(k: LaneScope, { width, step }: PackedTile, columns: number, stretch: Stretch): VectorOf<'f32'>[][] {
-  const { words, sums, together = sums, small, quants, scale } = stretch
+/** Products of some words and sub-blocks, added to what there is: [column][sub]. */
+function multiplyWords(
+  { small }: Stretch,
+  words: readonly (readonly VectorOf<'u32'>[])[],
+  fours: (sub: number, word: number, column: number) => VectorOf<'u32'>,
+  before: readonly (readonly VectorOf<'i32'>[])[],
+): VectorOf<'i32'>[][] {
+  const dots = before.map((ofColumn) => [...ofColumn])
+  words.forEach((quants, word) =>
+    dots.forEach((ofColumn, column) =>
+      quants.forEach((four, sub) => {
+        const [a, sum] = [fours(sub, word, column), item(ofColumn, sub)]
+        ofColumn[sub] = small ? four.dotU7I8(a, sum) : four.dotU8I8(a, sum)
+      }),
+    ),
+  )
+  return dots
+}
+
+function multiplyWide(k: LaneScope, { width, sums: rows }: PackedTile, stretch: Stretch): VectorOf<'f32'>[][][] {
+  const { words, sums, quants, scale } = stretch
+  const subs = sums.flat()
+  return rows.map((columns, group) => {
+    const activations = once((sub) => stretch.activations(sub))
+    const scales = once((sub) => k.let('factor', scale?.(group, sub).to('f32') ?? k.const('f32', 1).splat(width)))
+    const each = quants(group)
+    let dots = columns.map(() => subs.map(() => zeros(k, width)))
+    for (let word = 0; word < words; word++) {
+      dots = multiplyWords(stretch, [each(word, subs)], (sub, _, column) => activations(sub)(word, column), dots)
+    }
+    return dots.map((ofColumn) =>
+      sums.map(([first = 0, ...others]) => {
+        const start = item(ofColumn, first)
+        if (scale === undefined) return others.reduce((sum, sub) => sum.add(item(ofColumn, sub)), start).to('f32')
+        return others.reduce((sum, sub) => item(ofColumn, sub).to('f32').fma(scales(sub), sum), start.to('f32').mul(scales(first)))
+      }),
+    )
+  })
+}
+
+/** In whole numbers, a few words of all rows at a time: each sum is a statement, and what it needs is loaded just before. */
+function multiplyNarrow(k: LaneScope, { width, step, sums: rows }: PackedTile, stretch: Stretch): VectorOf<'f32'>[][][] {
+  const { words, sums, together = sums, small, scale } = stretch
   const activations = once((sub) => stretch.activations(sub))
-  const factors = once((sub) => (scale === undefined ? undefined : k.let('factor', scale(sub))))
-  /** Products of some words and sub-blocks: [column](sub). */
-  const multiply = (
-    subs: readonly number[],
-    from: number,
-    to: number,
-    before = (_column: number, _at: number): VectorOf<'i32'> => zeros(k, width),
-  ): ((sub: number) => VectorOf<'i32'>)[] => {
-    const dots = Array.from({ length: columns }, (_, column) => subs.map((_, at) => before(column, at)))
-    for (let word = from; word < to; word++) {
-      quants(word, subs).forEach((four, at) =>
-        dots.forEach((ofColumn, column) => {
-          const a = activations(item(subs, at))(word, column)
-          ofColumn[at] = small ? four.dotU7I8(a, item(ofColumn, at)) : four.dotU8I8(a, item(ofColumn, at))
-        }),
-      )
-    }
-    return dots.map((ofColumn) => (sub) => item(ofColumn, subs.indexOf(sub)))
+  const quants = once((group) => stretch.quants(group))
+  const scales = rows.map((_, group) => once((sub) => (scale === undefined ? undefined : k.let('factor', scale(group, sub)))))
+  const totals = rows.map((columns) => columns.map(() => sums.map(() => k.var('total', zeros(k, width)))))
+  /** Products of some words of `subs`, from `start` on: [column][sub]. */
+  const multiply = (group: number, subs: readonly number[], from: number, start: (column: number, sub: number) => VectorOf<'i32'>) => {
+    const some = Array.from({ length: Math.min(step, words - from) }, (_, i) => quants(group)(from + i, subs))
+    const before = item(rows, group).map((_, column) => subs.map((_, sub) => start(column, sub)))
+    return multiplyWords(stretch, some, (sub, word, column) => activations(item(subs, sub))(from + word, column), before)
   }
-  if (width > NARROW) {
-    const scales = once((sub) => k.let('factor', factors(sub)?.to('f32') ?? k.const('f32', 1).splat(width)))
-    return multiply(sums.flat(), 0, words).map((dotOf) =>
-      sums.map((subs) => {
-        const [first = 0, ...others] = subs
-        if (scale === undefined) return others.reduce((sum, sub) => sum.add(dotOf(sub)), dotOf(first)).to('f32')
-        return others.reduce((sum, sub) => dotOf(sub).to('f32').fma(scales(sub), sum), dotOf(first).to('f32').mul(scales(first)))
-      }),
-    )
-  }
-  // In whole numbers, a few words at a time: each sum is a statement, and what it needs is loaded just before.
-  const totals = Array.from({ length: columns }, () => sums.map(() => k.var('total', zeros(k, width))))
-  for (const subs of together) {
-    if (scale === undefined) {
-      for (let from = 0; from < words; from += step) addPlain(subs, from, Math.min(words, from + step))
-    } else if (small) {
-      for (let from = 0; from < words; from += step) addScaled(subs, multiply(subs, from, Math.min(words, from + step)))
-    } else {
-      // sums of bytes that need all their bits take 32 in any case: one multiplication at the end
-      const dots = Array.from({ length: columns }, () => subs.map(() => k.var('dot', zeros(k, width))))
-      for (let from = 0; from < words; from += step) {
-        const before = (column: number, at: number): VectorOf<'i32'> => item(item(dots, column), at).get()
-        const next = multiply(subs, from, Math.min(words, from + step), before)
-        dots.forEach((ofColumn, column) => ofColumn.forEach((dot, at) => dot.set(item(next, column)(item(subs, at)))))
-      }
-      addScaled(
-        subs,
-        dots.map((ofColumn) => (sub) => item(ofColumn, subs.indexOf(sub)).get()),
-      )
-    }
-  }
-  return totals.map((ofColumn) => ofColumn.map((total) => total.get().to('f32')))
-
-  /** Products without a scale go on in the sums. */
-  function addPlain(subs: readonly number[], from: number, to: number): void {
-    const all = Array.from({ length: to - from }, (_, i) => quants(from + i, subs))
-    totals.forEach((ofColumn, column) =>
+  const add = (group: number, subs: readonly number[], dots: readonly (readonly VectorOf<'i32'>[])[]): void =>
+    item(totals, group).forEach((ofColumn, column) =>
       ofColumn.forEach((total, at) => {
-        const mine = item(sums, at).filter((sub) => subs.includes(sub))
-        const dots = all.flatMap((fours, i) =>
-          mine.map((sub) => ({ four: item(fours, subs.indexOf(sub)), a: activations(sub)(from + i, column) })),
-        )
-        if (mine.length > 0)
-          total.set(dots.reduce((sum, { four, a }) => (small ? four.dotU7I8(a, sum) : four.dotU8I8(a, sum)), total.get()))
-      }),
-    )
-  }
-
-  function addScaled(subs: readonly number[], dots: readonly ((sub: number) => VectorOf<'i32'>)[]): void {
-    totals.forEach((ofColumn, column) =>
-      ofColumn.forEach((total, at) => {
-        const mine = item(sums, at).filter((sub) => subs.includes(sub))
-        const products = mine.map((sub) => {
-          const [dot, factor] = [item(dots, column)(sub), factors(sub)]
-          return factor === undefined ? dot : dot.mul(factor)
+        const products = subs.flatMap((sub, i) => {
+          if (!item(sums, at).includes(sub)) return []
+          const [dot, factor] = [item(item(dots, column), i), item(scales, group)(sub)]
+          return [factor === undefined ? dot : dot.mul(factor)]
         })
-        if (mine.length > 0) total.set(products.reduce((a, b) => a.add(b), total.get()))
+        if (products.length > 0) total.set(products.reduce((a, b) => a.add(b), total.get()))
       }),
     )
+  for (const subs of together) {
+    // sums of bytes that need all their bits take 32 in any case: one multiplication at the end
+    const wholes = small ? [] : rows.map((columns) => columns.map(() => subs.map(() => k.var('dot', zeros(k, width)))))
+    for (let from = 0; from < words; from += step) {
+      rows.forEach((_, group) => {
+        const whole = wholes[group]
+        if (whole === undefined)
+          return add(
+            group,
+            subs,
+            multiply(group, subs, from, () => zeros(k, width)),
+          )
+        const next = multiply(group, subs, from, (column, sub) => item(item(whole, column), sub).get())
+        return whole.forEach((ofColumn, column) => ofColumn.forEach((dot, sub) => dot.set(item(item(next, column), sub))))
+      })
+    }
+    wholes.forEach((whole, group) =>
+      add(
+        group,
+        subs,
+        whole.map((ofColumn) => ofColumn.map((dot) => dot.get())),
+      ),
+    )
   }
+  return totals.map((ofGroup) => ofGroup.map((ofColumn) => ofColumn.map((total) => total.get().to('f32'))))
 }
