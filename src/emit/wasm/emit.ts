@@ -24,11 +24,12 @@ import { importMath, mathSpellings } from './math.ts'
 import { WasmModule } from './module.ts'
 import type { ValType } from './opcode.ts'
 import { MOST_PAGES } from './page.ts'
-import { type Chain, type Dot, Pairs, type Product, chainOf } from './pair.ts'
+import { Pairs } from './pair.ts'
 import { printModule } from './print.ts'
 import { type MathName, type Speaker, type Spellings, valueType } from './speaker.ts'
-import { addPairs, sayTwice } from './spell-vector.ts'
+import { sayTwice } from './spell-vector.ts'
 import { spellings, tableLength, wasmTarget } from './spell.ts'
+import { sayDots, sayProducts, saySum } from './sum.ts'
 
 export interface WasmKernel {
   readonly bytes: Uint8Array<ArrayBuffer>
@@ -107,6 +108,8 @@ class Emitter implements Speaker {
   /** locals of the open blocks, to be free again when they close */
   readonly #scopes: { type: ValType; local: number }[][] = []
   readonly #values = new Map<number, number>()
+  /** factors in both halves of their lanes */
+  readonly #twice = new Map<number, number>()
   /** names of vectors whose lanes are all the same */
   readonly #splats = new Set<number>()
   readonly #params = new Map<string, number>()
@@ -238,19 +241,16 @@ class Emitter implements Speaker {
     const { f } = this
     switch (node.op) {
       case 'local':
-        return void f.localGet(this.#known(this.#values.get(node.arg), node))
       case 'get':
-        f.localGet(this.#known(this.#values.get(node.arg), node))
-        return this.#pairs?.has(node.arg) === true ? addPairs(f) : undefined
+        return void f.localGet(this.#known(this.#values.get(node.arg), node))
       case 'add':
-        return this.#pairs?.isSumOfProducts(node) === true ? this.#saySum(this.#pairs, node) : spellings.add(this, node)
+        return this.#pairs?.isSumOfProducts(node) === true ? saySum(this, this.#pairs, node) : spellings.add(this, node)
       case 'mul': {
         const product = this.#pairs?.productOf(node)
-        if (product === undefined) return spellings.mul(this, node)
-        return this.#sayProduct(product, node)
+        return product === undefined ? spellings.mul(this, node) : sayProducts(this, [product], false)
       }
       case 'dotU7I8':
-        return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : this.#sayDots(this.#pairs, node)
+        return this.#pairs === undefined || widthOf(node.dtype) === 1 ? spellings.dotU7I8(this, node) : sayDots(this, this.#pairs, node)
       case 'uniform':
         return void f.localGet(this.#known(this.#params.get(node.arg), node))
       case 'index':
@@ -280,72 +280,12 @@ class Emitter implements Speaker {
     else this.f.i32Const(0)
   }
 
-  /** Products of one chain: runs of them are added in 16 bits, each run's sums then in 32. */
-  #sayDots(pairs: Pairs, node: Node): void {
-    const { dots, sum } = chainOf(node)
-    this.say(sum)
-    for (const run of pairs.runs(dots)) {
-      this.#sayPairs(run, false)
-      addPairs(this.f)
-      this.f.emit('i32x4.add')
-    }
-  }
-
   /**
    * Writes a sum to memory that nobody reads, so that it is computed here: V8 puts off whatever is not needed at once, and would load all that
    * comes after it before, into registers that it does not have.
    */
   #pin(local: number): void {
     this.f.localGet(SCRATCH).localGet(local).emit('v128.store', { offset: this.#pinned, align: 16 })
-  }
-
-  /** A sum of pairs times a number: the multiplication adds the two of each pair. */
-  #sayProduct({ sum, factor }: Product, node: Node): void {
-    const { f } = this
-    if (typeof sum !== 'number') return this.#sayLinks([{ sum, factor }], false)
-    f.localGet(this.#known(this.#values.get(sum), node))
-    sayTwice(this, factor)
-    return void f.emit('i32x4.dot_i16x8_s')
-  }
-
-  /** First what is not a product, then a part of each product in turn. */
-  #saySum(pairs: Pairs, node: Node): void {
-    const { products, others } = pairs.termsOf(node)
-    others.forEach((other, index) => {
-      this.say(other)
-      if (index > 0) this.f.emit('i32x4.add')
-    })
-    this.#sayLinks(products, others.length > 0)
-  }
-
-  /**
-   * One sum, to which part after part is added: V8 orders what does not depend on each other by how far it is from the end, so that
-   * several sums side by side would have everything they are made of in registers at once.
-   */
-  #sayLinks(products: readonly Chain[], more: boolean): void {
-    const longest = Math.max(...products.map(({ sum }) => sum.length))
-    let isFirst = !more
-    for (let at = 0; at < longest; at++) {
-      for (const { sum, factor } of products) {
-        const run = sum[at]
-        if (run === undefined) continue
-        this.#sayPairs(run, false)
-        sayTwice(this, factor)
-        this.f.emit('i32x4.dot_i16x8_s')
-        if (!isFirst) this.f.emit('i32x4.add')
-        isFirst = false
-      }
-    }
-  }
-
-  /** Sums of two products of bytes, in 16 bits, added to those on the stack if there are some. */
-  #sayPairs(dots: readonly Dot[], more: boolean): void {
-    dots.forEach(({ src: [quants, others] }, index) => {
-      this.say(others)
-      this.say(quants)
-      this.f.emit('i16x8.relaxed_dot_i8x16_i7x16_s')
-      if (more || index > 0) this.f.emit('i16x8.add')
-    })
   }
 
   #known(local: number | undefined, { op, arg }: Node): number {
@@ -401,10 +341,27 @@ class Emitter implements Speaker {
 
   /** A local for a name of this block; free again when the block ends. */
   #declare(id: number, type: ValType, name: string): number {
-    const local = this.#free[type].pop() ?? this.f.local(type, name)
-    this.#scopes.at(-1)?.push({ type, local })
+    const local = this.#take(type, name)
     this.#values.set(id, local)
     return local
+  }
+
+  #take(type: ValType, name: string): number {
+    const local = this.#free[type].pop() ?? this.f.local(type, name)
+    this.#scopes.at(-1)?.push({ type, local })
+    return local
+  }
+
+  /** A factor in both halves of its lanes, beside itself: engines drop what is not used. */
+  #keepTwice(id: number, value: Node): void {
+    sayTwice(this, value)
+    const local = this.#take('v128', 'twice')
+    this.f.localSet(local)
+    this.#twice.set(id, local)
+  }
+
+  twiceOf(node: Node): number | undefined {
+    return node.op === 'local' ? this.#twice.get(node.arg) : undefined
   }
 
   #block(block: Node): void {
@@ -421,16 +378,12 @@ class Emitter implements Speaker {
         const [value] = node.src
         if (node.op === 'let' && this.isSplat(value)) this.#splats.add(node.arg.id)
         this.say(value)
-        return void f.localSet(this.#declare(node.arg.id, valueType(value.dtype), node.arg.name))
+        f.localSet(this.#declare(node.arg.id, valueType(value.dtype), node.arg.name))
+        return this.#pairs?.isFactor(node.arg.id) === true ? this.#keepTwice(node.arg.id, value) : undefined
       }
       case 'set': {
         const [value] = node.src
         const local = this.#known(this.#values.get(node.arg), node)
-        if (this.#pairs?.has(node.arg) === true) {
-          f.localGet(local)
-          this.#sayPairs(chainOf(value).dots, true)
-          return void f.localSet(local)
-        }
         this.say(value)
         f.localSet(local)
         return this.#pairs?.isPinned(value) === true ? this.#pin(local) : undefined
