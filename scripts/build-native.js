@@ -273,7 +273,7 @@ export async function buildNative({
         lists.set(
           level.width,
           await (list ?? collectAllKernels)(
-            cpuCaps({ width: level.width, registers: level.registers, threads: LISTED_THREADS, bufferBytes: 2 ** 40 }),
+            cpuCaps({ width: level.width, registers: level.registers, pairs: level.pairs, threads: LISTED_THREADS, bufferBytes: 2 ** 40 }),
           ),
         )
       const { kernels, failed } = lists.get(level.width)

@@ -88,6 +88,34 @@ DOT_HALVES(8, 4) DOT_HALVES(16, 8)
 DOT_ELEMENTS(dotI8, 4) DOT_ELEMENTS(dotU8I8, 4) DOT_ELEMENTS(dotU7I8, 4) DOT_HALVES(8, 4) DOT_HALVES(16, 8)
 #endif
 
+// ---- two 16-bit numbers in a lane: sums of two products of bytes (maddubs), their sums, and their products with others (madd). Elsewhere
+// kernels have no use for them: they are right there, and slow.
+#define PAIRS_WORD(name, A) \
+  FN uint32_t u32_##name(uint32_t a, uint32_t b) { \
+    const uint32_t low = (uint32_t)((A)a * (int8_t)b + (A)(a >> 8) * (int8_t)(b >> 8)); \
+    return (low & 0xffff) | (uint32_t)((A)(a >> 16) * (int8_t)(b >> 16) + (A)(a >> 24) * (int8_t)(b >> 24)) << 16; \
+  }
+PAIRS_WORD(pairsU7I8, uint8_t) PAIRS_WORD(pairsI8, int8_t)
+FN uint32_t u32_addPairs(uint32_t a, uint32_t b) { return ((a + b) & 0xffff) | ((a & 0xffff0000u) + (b & 0xffff0000u)); }
+FN int32_t i32_dotI16(uint32_t a, uint32_t b, int32_t c) { return c + (int16_t)a * (int16_t)b + (int16_t)(a >> 16) * (int16_t)(b >> 16); }
+#define PAIRS_ELEMENTS(name, N) \
+  FN u32x##N u32x##N##_##name(u32x##N a, u32x##N b) { for (int i = 0; i < N; i++) a[i] = u32_##name(a[i], b[i]); return a; }
+#define PAIRS_EACH(N) PAIRS_ELEMENTS(pairsU7I8, N) PAIRS_ELEMENTS(pairsI8, N) PAIRS_ELEMENTS(addPairs, N) DOT_ELEMENTS(dotI16, N)
+// the sign of the second operand goes to the first, which is above -128; then the second is unsigned
+#define PAIRS_X86(N, M, P) \
+  FN u32x##N u32x##N##_pairsU7I8(u32x##N a, u32x##N b) { return (u32x##N)P##maddubs_epi16((M)a, (M)b); } \
+  FN u32x##N u32x##N##_pairsI8(u32x##N a, u32x##N b) { \
+    return (u32x##N)P##maddubs_epi16(P##abs_epi8((M)b), P##sign_epi8((M)a, (M)b)); \
+  } \
+  FN u32x##N u32x##N##_addPairs(u32x##N a, u32x##N b) { return (u32x##N)P##add_epi16((M)a, (M)b); } \
+  FN i32x##N i32x##N##_dotI16(u32x##N a, u32x##N b, i32x##N c) { return c + (i32x##N)P##madd_epi16((M)a, (M)b); }
+PAIRS_EACH(2) PAIRS_EACH(16)
+#ifdef __AVX2__
+PAIRS_X86(4, __m128i, _mm_) PAIRS_X86(8, __m256i, _mm256_)
+#else
+PAIRS_EACH(4) PAIRS_EACH(8)
+#endif
+
 // ---- each byte (0..15) replaced by an entry of a table of 16 bytes
 FN uint32_t u32_lookup16(uint32_t a, const uint8_t *table) {
   uint32_t result = 0;

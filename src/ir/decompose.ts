@@ -131,6 +131,18 @@ export const DECOMPOSE = {
   dotI8: dot(signedByte),
   dotU8I8: dot(unsignedByte),
   dotU7I8: dot(unsignedByte),
+  pairsU7I8: pairs(unsignedByte),
+  pairsI8: pairs(signedByte),
+  addPairs: (builder, { dtype, src: [a, b] }) => {
+    const [x, y] = [new Value<'u32'>(builder, a).as('u32'), new Value<'u32'>(builder, b).as('u32')]
+    const low = x.add(y).and(0xffff)
+    return sameIntegers(x.and(0xffff0000).add(y.and(0xffff0000)).or(low), dtype)
+  },
+  dotI16: (builder, { src: [a, b, sum] }) => {
+    const [x, y] = [new Value<'u32'>(builder, a).as('i32'), new Value<'u32'>(builder, b).as('i32')]
+    const low = x.shl(16).shr(16).mul(y.shl(16).shr(16))
+    return x.shr(16).mul(y.shr(16)).add(low).add(new Value<'i32'>(builder, sum)).node
+  },
 } as const satisfies Decompositions
 
 /** What a node stands for in terms of simpler ones; undefined if nothing is simpler. */
@@ -198,6 +210,15 @@ function dot(first: (x: U32, at: number) => I32): (builder: Builder, node: NodeW
     const [x, y] = [new Value<'u32'>(builder, a).as('u32'), new Value<'u32'>(builder, b).as('u32')]
     const products = BYTES.map((at) => first(x, at).mul(signedByte(y, at)))
     return products.reduce((total, product) => total.add(product), new Value<'i32'>(builder, sum)).node
+  }
+}
+
+function pairs(first: (x: U32, at: number) => I32): (builder: Builder, node: NodeWith<2>) => Node {
+  return (builder, { dtype, src: [a, b] }) => {
+    const [x, y] = [new Value<'u32'>(builder, a).as('u32'), new Value<'u32'>(builder, b).as('u32')]
+    const product = (at: number): I32 => first(x, at).mul(signedByte(y, at))
+    const low = product(0).add(product(8)).as('u32').and(0xffff)
+    return sameIntegers(product(16).add(product(24)).as('u32').shl(16).or(low), dtype)
   }
 }
 

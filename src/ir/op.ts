@@ -12,7 +12,7 @@
 import type { Scalar } from '../base/dtype.ts'
 import { decodeHalf, encodeHalf } from '../base/half.ts'
 import * as arg from './op/arg.ts'
-import { type Meaning, convert, countBits, dotSigned, dotUnsigned, isInt, lookUp, reinterpret, roundHalfEven } from './op/meaning.ts'
+import { type Meaning, convert, countBits, dotSigned, dotUnsigned, isInt, lookUp, pairsOf, reinterpret, roundHalfEven } from './op/meaning.ts'
 import type { Level } from './op/position.ts'
 import * as type from './op/type.ts'
 
@@ -234,6 +234,24 @@ export const OPS = {
     js: always((a, b, sum) => sum + dotUnsigned(a, b)),
     excludes: within(0x7f7f7f7f, 'dotU7I8 of a byte above 127', 'bytes from 0 to 127'),
   }),
+  /**
+   * Two sums of two products of bytes as 16-bit numbers, side by side in a 32-bit lane: what AVX2 multiplies in one step. Of bytes below 128
+   * and signed ones, or of signed ones of which the first are above -128: then they fit.
+   */
+  pairsU7I8: pure(2, type.integers, {
+    js: always((a, b) => pairsOf(dotUnsigned, a, b)),
+    excludes: within(0x7f7f7f7f, 'pairsU7I8 of a byte above 127', 'bytes from 0 to 127'),
+  }),
+  pairsI8: pure(2, type.integers, {
+    js: always((a, b) => pairsOf(dotSigned, a, b)),
+    excludes: () => (word) =>
+      [0, 8, 16, 24].some((at) => ((word >>> at) & 255) === 0x80)
+        ? { what: 'pairsI8 of -128', got: hexadecimal(word), wanted: 'bytes from -127 to 127' }
+        : undefined,
+  }),
+  /** sums of 16-bit numbers, two in a lane, which wrap; and sum + their two products, signed */
+  addPairs: pure(2, type.integers, { js: always((a, b) => (((a + b) & 0xffff) | (((a >>> 16) + (b >>> 16)) << 16)) >>> 0), commutative: true }),
+  dotI16: pure(3, type.dot, { js: always((a, b, sum) => sum + Math.imul((a << 16) >> 16, (b << 16) >> 16) + Math.imul(a >> 16, b >> 16)) }),
 
   // memory; the first operand is the index, the second what is stored or combined
   load: effect(1, type.indexed, { arg: arg.PLACE, access: 'read', exact: true }),

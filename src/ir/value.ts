@@ -282,4 +282,20 @@ export class Value<D extends DType, U extends Uniformity = Uniformity> {
   dotU7I8<S extends DType, V extends Uniformity, W extends Uniformity>(other: Value<D, V>, sum: Value<S, W>): Value<S, U | V | W> {
     return this.#all('dotU7I8', [this.node, other.node, sum.node])
   }
+  /** Two sums of two products per lane, 16 bits each, this below 128, other signed. */
+  pairsU7I8<V extends Uniformity>(other: Value<D, V>): Value<D, U | V> {
+    return this.#all('pairsU7I8', [this.node, other.node])
+  }
+  /** The same of signed bytes, of which this has no -128. */
+  pairsI8<V extends Uniformity>(other: Value<D, V>): Value<D, U | V> {
+    return this.#all('pairsI8', [this.node, other.node])
+  }
+  /** Sums of 16-bit numbers, two in a lane. */
+  addPairs<V extends Uniformity>(other: Value<D, V>): Value<D, U | V> {
+    return this.#all('addPairs', [this.node, other.node])
+  }
+  /** sum + two signed products of 16-bit numbers per lane. */
+  dotI16<S extends DType, V extends Uniformity, W extends Uniformity>(other: Value<D, V>, sum: Value<S, W>): Value<S, U | V | W> {
+    return this.#all('dotI16', [this.node, other.node, sum.node])
+  }
 }

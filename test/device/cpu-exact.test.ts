@@ -34,6 +34,7 @@ const narrowOne = kernel('narrow', { params: { f: buffer('f32', 'read'), h: buff
 
 const PAIRS = EDGES.flatMap((a) => EDGES.map((b) => [a, b] as const))
 const WORDS = Math.ceil(PAIRS.length / 16) * 16
+const FACTORS = [-32768, 32767] as const
 /** c[i] = 7 + the dot product of the four bytes in a[i] and in b[i]; then the same with other ideas of what a byte is */
 const dots = (width: Width) =>
   kernel(`dots${width}`, { params: { a: buffer('u32', 'read'), b: buffer('u32', 'read'), c: buffer('i32', 'write') } }, (p, k) => {
@@ -42,6 +43,12 @@ const dots = (width: Width) =>
       p.c.store(i, a.dotI8(b, k.const(`i32x${width}`, 7)))
       p.c.store(i.add(WORDS), a.dotU8I8(b, k.const(`i32x${width}`, 7)))
       p.c.store(i.add(2 * WORDS), a.and(0x7f7f7f7f).dotU7I8(b, k.const(`i32x${width}`, 7)))
+      // the two sums of a lane, each with a factor of its own
+      const above = a.or(a.shr(7).and(0x01010101)) // -128
+      const pairs = [a.and(0x7f7f7f7f).pairsU7I8(b), above.pairsI8(b)]
+      const factors = k.const(`u32x${width}`, ((FACTORS[1] << 16) | (FACTORS[0] & 0xffff)) >>> 0)
+      pairs.forEach((pair, at) => p.c.store(i.add((3 + at) * WORDS), pair.dotI16(factors, k.const(`i32x${width}`, 7))))
+      p.c.store(i.add(5 * WORDS), a.addPairs(b).as('i32'))
     })
   })
 
@@ -63,9 +70,10 @@ const repeat = (byte: number, other: number): number => (byte | (other << 8) | (
 const words = (side: 0 | 1) =>
   Uint32Array.from({ length: WORDS }, (_, i) => repeat(PAIRS[i % PAIRS.length]![side], PAIRS[(i * 7 + 3) % PAIRS.length]![side]))
 const signed = (byte: number): number => (byte << 24) >> 24
-function dot(a: number, b: number, byteOf: (byte: number) => number): number {
-  return [0, 8, 16, 24].reduce((sum, s) => sum + byteOf((a >>> s) & 255) * signed((b >>> s) & 255), 7)
+function dot(a: number, b: number, byteOf: (byte: number) => number, factors: readonly [number, number] = [1, 1]): number {
+  return [0, 8, 16, 24].reduce((sum, s) => sum + factors[s < 16 ? 0 : 1] * byteOf((a >>> s) & 255) * signed((b >>> s) & 255), 7) | 0
 }
+const addHalves = (a: number, b: number): number => ((a + b) & 0xffff) | ((((a >>> 16) + (b >>> 16)) & 0xffff) << 16)
 
 async function run(device: Device, which: Kernel, inputs: readonly Uint8Array[], bytes: number): Promise<Uint8Array> {
   const ranges = inputs.map((input) => {
@@ -119,8 +127,11 @@ function testExact(title: string, open: () => Promise<Device>, missing: string |
       const want = [signed, (byte: number) => byte, (byte: number) => byte & 127].flatMap((byteOf) =>
         [...a].map((word, i) => dot(word, b[i]!, byteOf)),
       )
+      for (const byteOf of [(byte: number) => byte & 127, (byte: number) => signed(byte | (byte >> 7))])
+        want.push(...[...a].map((word, i) => dot(word, b[i]!, byteOf, FACTORS)))
+      want.push(...[...a].map((word, i) => addHalves(word, b[i]!)))
       for (const which of KERNELS.dots) {
-        const got = new Int32Array((await run(device, which, [bytesOf(a), bytesOf(b)], 12 * WORDS)).slice().buffer)
+        const got = new Int32Array((await run(device, which, [bytesOf(a), bytesOf(b)], 24 * WORDS)).slice().buffer)
         expect({ kernel: which.name, got: [...got] }).toEqual({ kernel: which.name, got: want })
       }
     })

@@ -419,8 +419,11 @@ export class Expressions {
           : one(dtype)
       case 6:
       case 7: {
-        if (scalar === 'u32') return one(dtype)
-        const kind = random.pick(['dotI8', 'dotU8I8', 'dotU7I8'] as const)
+        if (scalar === 'u32') {
+          const kind = random.pick(['pairsU7I8', 'pairsI8', 'addPairs'] as const)
+          return this.op(kind, [kind === 'addPairs' ? one(dtype) : masked(0x7f7f7f7f), one(dtype)]) // neither above 127 nor -128
+        }
+        const kind = random.pick(['dotI8', 'dotU8I8', 'dotU7I8', 'dotI16'] as const)
         return this.op(kind, [kind === 'dotU7I8' ? masked(0x7f7f7f7f) : masked(2 ** 32 - 1), one(vector('u32', width)), one(dtype)])
       }
       case 8: {

@@ -14,6 +14,8 @@ export interface Level {
   readonly width: Width
   /** how many such registers it has */
   readonly registers: number
+  /** as in Caps */
+  readonly pairs?: true
   readonly flags: readonly string[]
 }
 
@@ -44,6 +46,7 @@ export const LEVELS: readonly Level[] = [
     arch: 'x64',
     width: 8,
     registers: 16,
+    pairs: true,
     flags: ['-mavx2', '-mfma', '-mf16c', '-mbmi', '-mbmi2', '-mpopcnt'],
   },
   { name: 'baseline', title: 'x86-64', arch: 'x64', width: 4, registers: 16, flags: ['-march=x86-64'] },
@@ -57,13 +60,14 @@ const SHARED_BYTES = 2 ** 20
 interface CpuSize {
   readonly width: Width
   readonly registers?: number
+  readonly pairs?: true | undefined
   readonly threads: number
   readonly bufferBytes: number
   readonly streams?: number
 }
 
 /** What kernels are written for: one lane with vectors, packed dot products. */
-export function cpuCaps({ width, registers = 16, threads, bufferBytes, streams = 1 }: CpuSize): Caps {
+export function cpuCaps({ width, registers = 16, pairs, threads, bufferBytes, streams = 1 }: CpuSize): Caps {
   return {
     streams,
     lanes: 1,
@@ -74,6 +78,7 @@ export function cpuCaps({ width, registers = 16, threads, bufferBytes, streams =
     width,
     registers,
     dot: true,
+    ...(pairs === undefined ? {} : { pairs }),
     parallel: threads,
     sharedBytes: SHARED_BYTES,
     bufferBytes,

@@ -134,6 +134,14 @@ const dot =
   (name: string): Spelling<3> =>
   ({ dtype, src: [a, b, sum] }, speaker) =>
     atom(`${dtype}_${name}(${asWords(a, speaker).text}, ${asWords(b, speaker).text}, ${speaker.say(sum).text})`)
+/** Of two words, or vectors of them, a third. */
+const ofWords =
+  (name: string): Spelling<2> =>
+  ({ dtype, src: [a, b] }, speaker) => {
+    const words = vector('u32', widthOf(dtype))
+    const text = atom(`${words}_${name}(${asWords(a, speaker).text}, ${asWords(b, speaker).text})`)
+    return dtype === words ? text : castTo(typeName(dtype), text)
+  }
 
 const countMask = (scalar: string): string => (scalar === 'u32' ? '31u' : '31')
 
@@ -153,7 +161,8 @@ const spell = {
   shr: maskedShift('>>', countMask),
   ...byName(typed, 'min', 'max', 'fma', 'sqrt', 'rsqrt', 'floor', 'ceil', 'trunc', 'rint', 'popcount', 'packF16'),
   ...byName(typedByOperand, 'hsum', 'hmax', 'unpackU8', 'unpackI8', 'unpackF16'),
-  ...byName(dot, 'dotI8', 'dotU8I8', 'dotU7I8'),
+  ...byName(dot, 'dotI8', 'dotU8I8', 'dotU7I8', 'dotI16'),
+  ...byName(ofWords, 'pairsU7I8', 'pairsI8', 'addPairs'),
   abs: absolute(typed('abs')),
   select: (node, speaker) => {
     const [condition, yes, no] = node.src

@@ -51,6 +51,11 @@ export function dotSigned(x: number, y: number): number {
   )
 }
 
+/** Two sums of two products as 16-bit numbers side by side; `dot` adds four. */
+export function pairsOf(dot: (x: number, y: number) => number, x: number, y: number): number {
+  return ((dot(x & 0xffff, y & 0xffff) & 0xffff) | (dot(x >>> 16, y >>> 16) << 16)) >>> 0
+}
+
 /** Four products of bytes, the first unsigned, the second signed. */
 export function dotUnsigned(x: number, y: number): number {
   return (

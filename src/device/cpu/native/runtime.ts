@@ -82,8 +82,8 @@ export class NativeRuntime implements Runtime<MixedJob, AnyProgram> {
     if (this.#pool === 0 || this.#own === 0)
       throw new IngotError('device-unavailable', 'no threads can be started', { op: 'cpu', got: threads })
     this.#products = new ProductChoice({ native, heap: this.#heap, memory: this.#memory, threads, run: (job) => this.#call(job) }, blas)
-    const { width, registers } = native.level
-    this.caps = cpuCaps({ width, registers, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
+    const { width, registers, pairs } = native.level
+    this.caps = cpuCaps({ width, registers, pairs, threads, bufferBytes: Math.floor(totalmem() / 64) * 64 })
   }
 
   get products(): ProductReport | undefined {
