@@ -12,22 +12,24 @@
   FN i32x2 i32x2_##name(u32x2 a, u32x2 b, i32x2 c) { return (i32x2){i32_##name(a[0], b[0], c[0]), i32_##name(a[1], b[1], c[1])}; }
 DOT_WORD(dotI8, int8_t) DOT_WORD(dotU8I8, uint8_t) DOT_WORD(dotU7I8, uint8_t)
 
+// What was added stays added: GCC would make a tree of a chain of sums, whose leaves are more than registers hold.
+#define IN_ORDER(v) ({ __typeof__(v) sum = (v); __asm__("" : "+x"(sum)); sum; })
 // ---- vectors. Bytes at even and at odd places as 16-bit numbers: their products in pairs are two multiply-adds, exact for all bytes.
 #define DOT_X86(N, M, P, S) \
   FN i32x##N i32x##N##_dotU8I8(u32x##N a, u32x##N b, i32x##N c) { \
     const M even = P##madd_epi16(P##and_##S((M)a, P##set1_epi16(255)), P##srai_epi16(P##slli_epi16((M)b, 8), 8)); \
     const M odd = P##madd_epi16(P##srli_epi16((M)a, 8), P##srai_epi16((M)b, 8)); \
-    return c + (i32x##N)even + (i32x##N)odd; \
+    return IN_ORDER(c + ((i32x##N)even + (i32x##N)odd)); \
   } \
   FN i32x##N i32x##N##_dotI8(u32x##N a, u32x##N b, i32x##N c) { \
     const M even = P##madd_epi16(P##srai_epi16(P##slli_epi16((M)a, 8), 8), P##srai_epi16(P##slli_epi16((M)b, 8), 8)); \
     const M odd = P##madd_epi16(P##srai_epi16((M)a, 8), P##srai_epi16((M)b, 8)); \
-    return c + (i32x##N)even + (i32x##N)odd; \
+    return IN_ORDER(c + ((i32x##N)even + (i32x##N)odd)); \
   }
 // the first operand below 128: pairs of products fit 16 bits
 #define DOT_X86_U7(N, M, P) \
   FN i32x##N i32x##N##_dotU7I8(u32x##N a, u32x##N b, i32x##N c) { \
-    return c + (i32x##N)P##madd_epi16(P##maddubs_epi16((M)a, (M)b), P##set1_epi16(1)); \
+    return IN_ORDER(c + (i32x##N)P##madd_epi16(P##maddubs_epi16((M)a, (M)b), P##set1_epi16(1))); \
   }
 #define SAME_AS_U8(N) \
   FN i32x##N i32x##N##_dotU7I8(u32x##N a, u32x##N b, i32x##N c) { return i32x##N##_dotU8I8(a, b, c); }
@@ -107,8 +109,8 @@ FN int32_t i32_dotI16(uint32_t a, uint32_t b, int32_t c) { return c + (int16_t)a
   FN u32x##N u32x##N##_pairsI8(u32x##N a, u32x##N b) { \
     return (u32x##N)P##maddubs_epi16(P##abs_epi8((M)b), P##sign_epi8((M)a, (M)b)); \
   } \
-  FN u32x##N u32x##N##_addPairs(u32x##N a, u32x##N b) { return (u32x##N)P##add_epi16((M)a, (M)b); } \
-  FN i32x##N i32x##N##_dotI16(u32x##N a, u32x##N b, i32x##N c) { return c + (i32x##N)P##madd_epi16((M)a, (M)b); }
+  FN u32x##N u32x##N##_addPairs(u32x##N a, u32x##N b) { return IN_ORDER((u32x##N)P##add_epi16((M)a, (M)b)); } \
+  FN i32x##N i32x##N##_dotI16(u32x##N a, u32x##N b, i32x##N c) { return IN_ORDER(c + (i32x##N)P##madd_epi16((M)a, (M)b)); }
 PAIRS_EACH(2) PAIRS_EACH(16)
 #ifdef __AVX2__
 PAIRS_X86(4, __m128i, _mm_) PAIRS_X86(8, __m256i, _mm256_)

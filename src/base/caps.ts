@@ -20,7 +20,7 @@ export interface Caps {
   /** packed int8 dot products are faster than converting to f32 */
   readonly dot: boolean
   /** products of bytes end in pairs of 16 bits in one step, and in 32 bits in two more (AVX2): kernels that add them before are faster */
-  readonly pairs?: true
+  readonly pairs?: boolean
   /** places that a kernel should read side by side where memory is slow: engines without prefetch instructions; 1 if not given */
   readonly streams?: number
   /** workgroups that run at the same time, as far as known: CPU threads, or a GPU's cores times a few */

@@ -12,7 +12,18 @@
 import type { Scalar } from '../base/dtype.ts'
 import { decodeHalf, encodeHalf } from '../base/half.ts'
 import * as arg from './op/arg.ts'
-import { type Meaning, convert, countBits, dotSigned, dotUnsigned, isInt, lookUp, pairsOf, reinterpret, roundHalfEven } from './op/meaning.ts'
+import {
+  type Meaning,
+  convert,
+  countBits,
+  dotSigned,
+  dotUnsigned,
+  isInt,
+  lookUp,
+  pairsOf,
+  reinterpret,
+  roundHalfEven,
+} from './op/meaning.ts'
 import type { Level } from './op/position.ts'
 import * as type from './op/type.ts'
 
@@ -250,7 +261,10 @@ export const OPS = {
         : undefined,
   }),
   /** sums of 16-bit numbers, two in a lane, which wrap; and sum + their two products, signed */
-  addPairs: pure(2, type.integers, { js: always((a, b) => (((a + b) & 0xffff) | (((a >>> 16) + (b >>> 16)) << 16)) >>> 0), commutative: true }),
+  addPairs: pure(2, type.integers, {
+    js: always((a, b) => (((a + b) & 0xffff) | (((a >>> 16) + (b >>> 16)) << 16)) >>> 0),
+    commutative: true,
+  }),
   dotI16: pure(3, type.dot, { js: always((a, b, sum) => sum + Math.imul((a << 16) >> 16, (b << 16) >> 16) + Math.imul(a >> 16, b >> 16)) }),
 
   // memory; the first operand is the index, the second what is stored or combined

@@ -147,6 +147,7 @@ export const iq2_xxs: Format<'u16'> = {
     per: 32,
     scale: 'unsigned',
     offset: LARGEST,
+    largest: 2 * LARGEST,
     unit: 1 / 8,
     run: 2,
     quantsOf(tile, half, word, plus, group) {

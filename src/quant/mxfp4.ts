@@ -27,6 +27,7 @@ export const mxfp4: Format<'u8'> = {
     scale: copied(0, 1, 1),
     bias: 12,
     small: true,
+    largest: 24,
     value: (nibbles) => nibbles.lookup16(VALUES.map((value) => value + 12)),
     // 2^(e - 128) as a product, since the power alone may be subnormal: 2^(e/2 - 64) * 2^(e - e/2 - 64).
     scales: (_k, tile, group) => {

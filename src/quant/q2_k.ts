@@ -33,6 +33,7 @@ export const q2_k: Format<'u32'> = {
     per: 16,
     scale: 'nibble',
     offset: 'minimums',
+    largest: 3,
     run: 1,
     streamed: true,
     quantsOf: twoBits,

@@ -68,6 +68,7 @@ export const q3_k: Format<'u16'> = {
     per: 16,
     scale: 'signed',
     offset: 4,
+    largest: 7,
     run: 2,
     quantsOf(tile, half, word, plus, group) {
       const twoBits = tile.quants(half.mul(8).add(word), plus, group)

@@ -48,7 +48,7 @@ export const q4_k: Format<'u32'> = {
     })
   },
   packed: {
-    ...packedK([copied(16, 4, 32)], (tile, pair, word, t, group) => {
+    ...packedK([copied(16, 4, 32)], 15, (tile, pair, word, t, group) => {
       const q = tile.quants(pair.mul(8).add(word), t, group)
       return [q.and(0x0f0f0f0f), q.shr(4).and(0x0f0f0f0f)]
     }),

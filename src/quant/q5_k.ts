@@ -35,7 +35,7 @@ export const q5_k: Format<'u32'> = {
     })
   },
   // the eight words of fifth bits follow the nibbles
-  packed: packedK([copied(48, 4, 32), copied(16, 4, 8)], (tile, pair, word, t, group) => {
+  packed: packedK([copied(48, 4, 32), copied(16, 4, 8)], 31, (tile, pair, word, t, group) => {
     const q = tile.quants(pair.mul(8).add(word), t, group)
     const fifth = tile.quants(word, 32 + t, group).shr(pair.mul(2).splat(tile.width))
     return [q.and(0x0f0f0f0f).or(fifth.and(0x01010101).shl(4)), q.shr(4).and(0x0f0f0f0f).or(fifth.and(0x02020202).shl(3))]

@@ -10,7 +10,8 @@ import { type BlockEncoder, clampRound, encodeBlocks, putHalf } from './encode/e
 import { type SubgroupDot, maskBytes, scaleBytes } from './dot/dot.ts'
 import type { Format, Weights } from './format.ts'
 import { interleaved } from './packed/interleaved.ts'
-import { type PackedTile, copied } from './packed/packed.ts'
+import { copied } from './packed/packed.ts'
+import type { PackedWeights } from './packed/panel.ts'
 import { fitScale } from './encode/search.ts'
 
 const BYTES = 210
@@ -53,6 +54,7 @@ export const q6_k: Format<'u16'> = {
     per: 16,
     scale: 'signed',
     offset: 32,
+    largest: 63,
     run: 2,
     quantsOf,
   }),
@@ -112,7 +114,7 @@ function measure(x: Float32Array, from: number, scale: number): number {
 }
 
 /** Words of low nibbles, of two sub-blocks each, then of upper bits, of four. */
-function quantsOf(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
+function quantsOf(tile: PackedWeights, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
   const first = tile.quants(half.mul(16).add(word), plus, group)
   const second = tile.quants(half.mul(16).add(word), 8 + plus, group)
   const upper = tile.quants(half.mul(8).add(word), 32 + plus, group)

@@ -26,6 +26,7 @@ export const tq2_0: Format<'u16'> = {
     scales: [copied(64, 2, 1)],
     per: 256,
     offset: 1,
+    largest: 2,
     run: 2,
     streamed: true,
     quantsOf: twoBits,

@@ -23,6 +23,7 @@ export const ALL_CAPS: Readonly<Record<string, Caps>> = {
   'vectors of 4': CPU,
   'vectors of 4, in four streams': { ...CPU, parallel: 1, streams: 4 },
   'vectors of 8': { ...CPU, width: 8 },
+  'vectors of 8, bytes in pairs': { ...CPU, width: 8, pairs: true },
   'vectors of 16': { ...CPU, width: 16, registers: 32 },
 }
 

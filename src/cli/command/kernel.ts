@@ -149,7 +149,7 @@ function readSetting(text: string, before: Readonly<Record<string, unknown>> = {
   }
 }
 
-const SWITCHES = ['f16', 'tiles', 'dot'] as const
+const SWITCHES = ['f16', 'tiles', 'dot', 'pairs'] as const
 const NUMBERS = ['subgroup', 'lanes', 'width', 'registers', 'parallel', 'sharedBytes', 'bindings'] as const
 
 function readCaps(text: string): Partial<Caps> {

@@ -15,7 +15,7 @@ export interface Level {
   /** how many such registers it has */
   readonly registers: number
   /** as in Caps */
-  readonly pairs?: true
+  readonly pairs?: boolean
   readonly flags: readonly string[]
 }
 
@@ -60,7 +60,7 @@ const SHARED_BYTES = 2 ** 20
 interface CpuSize {
   readonly width: Width
   readonly registers?: number
-  readonly pairs?: true | undefined
+  readonly pairs?: boolean | undefined
   readonly threads: number
   readonly bufferBytes: number
   readonly streams?: number

@@ -6,9 +6,11 @@ import { item } from '../../base/list.ts'
 import type { Caps } from '../../base/caps.ts'
 import type { Width } from '../../base/dtype.ts'
 import { type Handles, type LaneScope, type Var, buffer, uniform } from '../../ir/author.ts'
+import type { Kernel } from '../../ir/kernel.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { formatOf } from '../../quant/index.ts'
 import { PACKED_ROWS, type Packed, type PackedTile, packedBlock, packedGroupBytes, runOf } from '../../quant/packed/packed.ts'
+import { type PanelTile, paired, panelWords } from '../../quant/packed/panel.ts'
 import type { GgmlType } from '../../quant/type.ts'
 import { type Arrays, type Work, family, isCpu } from '../family.ts'
 import { JOINED_PARAMS, joinedBinds, joinedBuffers } from '../matmul/joined.ts'
@@ -43,17 +45,21 @@ export const packedLinear = family<PackedLinearParams>({
   // f32 sums of exact integer products; the minimums of K-quants go with sums of activations that have 14 bits.
   tolerance: ({ format, k }) => (packedOf(format, k)?.scaled === 32 ? 1e-12 : 2e-7),
   // every kernel there is: tiles that are full and not, matrices that end among rows, and enough of them for several streams
-  cases: PACKED_FORMATS.flatMap((format): PackedLinearParams[] =>
-    (['nothing', 'bias', 'residual'] as const).flatMap((added) => [
-      { format, m: 35, k: 768, n: 1, columns: 1, added },
-      { format, m: 16, k: 256, n: 2, columns: 2, added },
-      { format, m: 33, k: 512, n: 3, columns: 4, added },
-      { format, m: 17, k: 256, n: 13, columns: 8, added },
-      { format, m: 416, k: 256, n: 1, columns: 1, added },
-      { format, m: 35, k: 256, n: 1, columns: 1, added, rank: 8 },
-      { format, m: 33, k: 256, n: 7, columns: 4, added, rank: 3 },
+  cases: [
+    ...PACKED_FORMATS.flatMap((format): PackedLinearParams[] => [
+      ...(['nothing', 'bias', 'residual'] as const).flatMap((added) => [
+        { format, m: 35, k: 768, n: 1, columns: 1, added },
+        { format, m: 16, k: 256, n: 2, columns: 2, added },
+        { format, m: 33, k: 512, n: 3, columns: 4, added },
+        { format, m: 17, k: 256, n: 13, columns: 8, added },
+        { format, m: 416, k: 256, n: 1, columns: 1, added },
+        { format, m: 35, k: 256, n: 1, columns: 1, added, rank: 8 },
+        { format, m: 33, k: 256, n: 7, columns: 4, added, rank: 3 },
+      ]),
+      { format, m: 17, k: 768, n: 13, columns: 4, added: 'residual', rank: 3 },
     ]),
-  ),
+    { format: 'q4_0', m: 16, k: 32, n: 133, columns: 4, added: 'nothing' },
+  ],
   proofs: [
     { format: 'q4_k', m: 35, k: 512, n: 1, columns: 1, added: 'bias' },
     { format: 'q6_k', m: 16, k: 512, n: 3, columns: 4, added: 'residual' },
@@ -74,6 +80,13 @@ export const packedLinear = family<PackedLinearParams>({
     ),
   }),
   forms: [
+    {
+      name: 'panels',
+      fits: (caps, { format, k, n, columns }) =>
+        caps.pairs === true && isCpu(caps) && packedOf(format, k) !== undefined && columns === panelColumns(caps) && n >= LEAST_FOR_PANELS,
+      work: (caps, params) => workOf(params, panels({ format: params.format, width: caps.width, columns: params.columns }), 1),
+      kernels: (caps) => PACKED_FORMATS.map((format) => panels({ format, width: caps.width, columns: panelColumns(caps) })),
+    },
     {
       name: 'rows',
       fits: (caps, { format, k, columns }) => isCpu(caps) && packedOf(format, k) !== undefined && tileSizes(caps).includes(columns),
@@ -135,11 +148,15 @@ function isStreamed(format: GgmlType, columns: number): boolean {
 }
 
 function work(caps: Caps, params: PackedLinearParams): Work {
-  const { format, m, k, n, columns, added, rank = 0 } = params
+  const { format, columns } = params
+  const streams = streamsFor(caps, params)
+  return workOf(params, rows({ format, width: caps.width, columns, streams }), streams)
+}
+
+function workOf(params: PackedLinearParams, kernel: Kernel, streams: number): Work {
+  const { format, m, k, n, added, rank = 0 } = params
   const packed = packedOf(format, k)
   if (packed === undefined) return { launches: [] }
-  const streams = streamsFor(caps, params)
-  const kernel = rows({ format, width: caps.width, columns, streams })
   const addedStep = added === 'residual' ? m : 0
   const uniforms = {
     m,
@@ -217,12 +234,84 @@ const rows = template<RowTraits>({ family: 'packedLinear', form: 'rows' }, (trai
         })
       })
       addJoinedRows(k, p, width, tileId.mul(columns), sixteens, sums)
-      sums.forEach((all, group) =>
-        all.forEach((sum, c) => {
-          const column = tileId.mul(columns).add(c)
-          k.when(column.lt(p.n), (inside) => storeRows(inside, p, column, first.add(group * width), sum.get(), width))
-        }),
-      )
+      storeTile(k, p, width, tileId.mul(columns), first, sums)
+    })
+  })
+})
+
+/** fewest columns that make it worth while to decode weights into panels */
+const LEAST_FOR_PANELS = 8
+/** tiles of columns whose sums stay in the nearest caches */
+const TILES_TOGETHER = 32
+
+function panelColumns(caps: Caps): number {
+  return tileSizes(caps).at(-1) ?? 1
+}
+
+/** A run of blocks of sixteen rows is decoded once (quant/packed/panel.ts), then multiplied with all columns; their sums wait in memory. */
+const panels = template<Omit<RowTraits, 'streams'>>({ family: 'packedLinear', form: 'panels' }, ({ format, width, columns }, kernel) => {
+  const { packed } = formatOf(format)
+  if (packed === undefined) throw new TypeError(`${format} has no packed layout`)
+  const { quantBytes, scaleBytes } = packedBlock(packed)
+  const [quantWords, scaleWords] = [quantBytes / 4, scaleBytes / 4]
+  const { panel, run: most } = packed
+  const each = panelWords(panel)
+  const groups = Array.from({ length: PACKED_ROWS / width }, (_, group) => group)
+  return kernel(`panels_${format}`, { params: PARAMS }, (p, k) => {
+    const quantPanel = k.shared('quantPanel', 'u32', most * each.quants)
+    const factorPanel = k.shared('factorPanel', 'u32', Math.max(1, most * each.factors))
+    const sumsOfTiles = k.shared('sumsOfTiles', 'f32', TILES_TOGETHER * columns * PACKED_ROWS)
+    const start = k.let('start', k.workgroupId.x.mul(p.groupWords))
+    const tiles = k.let('tiles', p.n.add(columns - 1).div(columns))
+    const activations = activationsOf(k, p, packed, columns, tiles)
+    const placeOf = (tile: Value<'u32'>, group: number, column: number): Value<'u32'> =>
+      tile.mul(columns * PACKED_ROWS).add(column * PACKED_ROWS + group * width)
+    const sumsOf = (tile: Value<'u32'>) =>
+      groups.map((group) => Array.from({ length: columns }, (_, c) => k.var('sum', sumsOfTiles.load(placeOf(tile, group, c), width))))
+    k.for({ name: 'from', to: tiles, step: TILES_TOGETHER }, (from) => {
+      const count = k.let('count', tiles.sub(from).min(TILES_TOGETHER))
+      const zero = k.const('f32', 0).splat(width)
+      k.for({ name: 'i', to: count.mul((columns * PACKED_ROWS) / width) }, (i) => sumsOfTiles.store(i.mul(width), zero))
+      k.for({ name: 'run', to: p.blocks.add(most - 1).div(most) }, (run) => {
+        const { begin, count: blocks } = runOf(k, packed, run, p.blocks)
+        const scaleStart = k.let('runStart', start.add(begin.mul(quantWords + scaleWords)))
+        const quantStart = k.let('quantStart', scaleStart.add(blocks.mul(scaleWords)))
+        const weightsAt = (b: Value<'u32'>) => {
+          const [quants, scales] = [k.let('quants', quantStart.add(b.mul(quantWords))), k.let('scales', scaleStart.add(b.mul(scaleWords)))]
+          return { width, ...weightsOf(p, { width, columns: MOST_AHEAD + 1 }, [quants], [scales]) }
+        }
+        eachBlock(k, packed, blocks, (b) => {
+          const weights = weightsAt(b)
+          for (const group of groups) {
+            const place = (words: number, at: Value<'u32'>, plus: number): Value<'u32'> =>
+              b
+                .mul(words)
+                .add(at.mul(PACKED_ROWS))
+                .add(PACKED_ROWS * plus + group * width)
+            panel.quants(k, weights, group, (at, plus, bytes) => quantPanel.store(place(each.quants, at, plus), bytes))
+            panel.factors?.(k, weights, group, (at, plus, factor) => factorPanel.store(place(each.factors, at, plus), paired(factor)))
+          }
+        })
+        k.for({ name: 'tile', to: count }, (tile) => {
+          const sums = sumsOf(tile)
+          eachBlock(k, packed, blocks, (b) => {
+            const place = k.let('place', from.add(tile).mul(p.blocks).add(begin).add(b)) // of the block, among those of all tiles
+            const load = (memory: typeof quantPanel, words: number): PanelTile['panel'] => {
+              const first = k.let('panel', b.mul(words))
+              return (at, plus, group) => memory.load(first.add(at.mul(PACKED_ROWS)).add(PACKED_ROWS * plus + group * width), width)
+            }
+            const panels = { panel: load(quantPanel, each.quants), factors: load(factorPanel, each.factors) }
+            panel.multiply(k, { sums, streams: 1, ...weightsAt(b), ...activations(place), ...panels })
+          })
+          sums.forEach((all, group) => all.forEach((sum, c) => sumsOfTiles.store(placeOf(tile, group, c), sum.get())))
+        })
+      })
+      k.for({ name: 'tile', to: count }, (tile) => {
+        const sums = sumsOf(tile)
+        const firstColumn = k.let('firstColumn', from.add(tile).mul(columns))
+        addJoinedRows(k, p, width, firstColumn, [k.workgroupId.x], sums)
+        storeTile(k, p, width, firstColumn, k.workgroupId.x.mul(PACKED_ROWS), sums)
+      })
     })
   })
 })
@@ -232,7 +321,7 @@ type Params = Handles<typeof PARAMS>
 /** How `multiply` sees the weights of a block; `quants` and `scales` are where they begin in each stream, in words. */
 function weightsOf(
   p: Params,
-  { width, columns }: RowTraits,
+  { width, columns }: Pick<RowTraits, 'width' | 'columns'>,
   quants: readonly Value<'u32'>[],
   scales: readonly Value<'u32'>[],
 ): Pick<PackedTile, 'quants' | 'bytes' | 'halves' | 'words'> {
@@ -323,6 +412,23 @@ function addJoinedRows(
       })
     })
   })
+}
+
+/** The sums of some columns and of rows from `row` on. */
+function storeTile(
+  k: LaneScope,
+  p: Params,
+  width: Width,
+  firstColumn: Value<'u32'>,
+  row: Value<'u32'>,
+  sums: readonly (readonly Var<`f32x${Width}`>[])[],
+): void {
+  sums.forEach((all, group) =>
+    all.forEach((sum, c) => {
+      const column = firstColumn.add(c)
+      k.when(column.lt(p.n), (inside) => storeRows(inside, p, column, row.add(group * width), sum.get(), width))
+    }),
+  )
 }
 
 /** A vector of rows of one column; one by one where the matrix ends among them. */

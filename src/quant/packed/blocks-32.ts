@@ -6,6 +6,7 @@ import { item } from '../../base/list.ts'
 import type { LaneScope } from '../../ir/author.ts'
 import type { VectorOf } from '../../ir/value.ts'
 import { type Field, type Packed, type PackedTile, copied, spreadNibble, zeros } from './packed.ts'
+import { type PackedWeights, type Panel, dotPanel } from './panel.ts'
 
 export interface Packed32 {
   /** four words of nibbles, or eight of bytes */
@@ -19,6 +20,8 @@ export interface Packed32 {
   readonly bias: number
   /** quants stay below 128 */
   readonly small: boolean
+  /** the greatest of them, if not what four or five bits hold */
+  readonly largest?: number
   /** the scales of `width` rows */
   scales(k: LaneScope, tile: PackedTile, group: number): VectorOf<'f32'>
   /** from the four bits of nibble formats to an unsigned byte */
@@ -70,12 +73,32 @@ export function packed32(format: Packed32): Packed {
     multiply(k, tile) {
       tile.sums.forEach((_, group) => multiplyGroup(k, tile, format, group))
     },
+    panel: panel32(format),
   }
+}
+
+/** Bytes from 128 on become signed, by taking away their bias, which is 128. */
+function panel32(format: Packed32): Panel {
+  const { small, fifth, largest = fifth === undefined ? 15 : 31 } = format
+  const panel: Panel = {
+    words: BYTE_WORDS,
+    signed: !small,
+    largest: small ? largest : 128,
+    quants(k, weights, group, put) {
+      for (const { word, bytes } of quantWords(k, weights, format, group).flat())
+        put(k.const('u32', 0), word, small ? bytes : bytes.xor(0x80808080))
+    },
+    multiply(k, tile) {
+      const dots = dotPanel(k, tile, panel, k.const('u32', 0), BYTE_WORDS)
+      dots.forEach((columns, group) => addDots(k, tile, small ? format : { ...format, bias: 0 }, group, columns))
+    },
+  }
+  return panel
 }
 
 function multiplyGroup(k: LaneScope, tile: PackedTile, format: Packed32, group: number): void {
   const { width } = tile
-  const { bias, small, minimum } = format
+  const { small } = format
   const columns = item(tile.sums, group)
   const zero = k.const('u32', 0)
   const dots = columns.map(() => zeros(k, width))
@@ -87,12 +110,25 @@ function multiplyGroup(k: LaneScope, tile: PackedTile, format: Packed32, group: 
       })
     }
   })
-  const d = k.let('d', format.scales(k, tile, group))
+  addDots(k, tile, format, group, dots)
+}
+
+/** Adds the products of a block, one for each column, with all that they are multiplied with. */
+function addDots(
+  k: LaneScope,
+  tile: PackedTile,
+  { bias, minimum, scales }: Pick<Packed32, 'bias' | 'minimum' | 'scales'>,
+  group: number,
+  dots: readonly VectorOf<'i32'>[],
+): void {
+  const { width } = tile
+  const d = k.let('d', scales(k, tile, group))
   const m = minimum === undefined ? undefined : k.let('m', tile.halves(32, group))
-  columns.forEach((sum, column) => {
+  item(tile.sums, group).forEach((sum, column) => {
     const scale = tile.scale(column).splat(width)
     const dot = item(dots, column).to('f32')
-    if (m === undefined) {
+    if (m === undefined && bias === 0) sum.set(dot.mul(scale).fma(d, sum.get()))
+    else if (m === undefined) {
       const offset = tile.minusSum(column).mul(bias)
       sum.set(dot.fma(scale, offset.splat(width)).fma(d, sum.get()))
     } else {
@@ -115,7 +151,7 @@ interface QuantWord {
 /** The quants of some rows, as unsigned bytes; words of nibbles give two each. */
 function quantWords(
   k: LaneScope,
-  tile: PackedTile,
+  tile: PackedWeights,
   { quants, fifth, value = (nibbles) => nibbles }: Packed32,
   group: number,
 ): QuantWord[][] {

@@ -8,31 +8,36 @@ import type { LaneScope, Var } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
 import { type Field, type Packed, type PackedTile, SUMS, copied, zeros } from './packed.ts'
+import { type PackedWeights, type Panel, multiply256 } from './panel.ts'
 
 /** Quants of word `word + t` (0..7) of a pair of sub-blocks: four weights of the even one, and four of the odd one. */
-type Quants = (tile: PackedTile, pair: Value<'u32'>, word: Value<'u32'>, t: number, group: number) => [VectorOf<'u32'>, VectorOf<'u32'>]
+type Quants = (tile: PackedWeights, pair: Value<'u32'>, word: Value<'u32'>, t: number, group: number) => [VectorOf<'u32'>, VectorOf<'u32'>]
 
 interface Pairs {
   readonly quants: Quants
   /** quants stay below 128 */
   readonly small: boolean
+  /** the greatest of them */
+  readonly largest: number
   /** the scales of the eight sub-blocks, a byte each */
   readonly signed: boolean
-  scalesOf(k: LaneScope, tile: PackedTile, group: number): Eight
+  scalesOf(k: LaneScope, tile: PackedWeights, group: number): Eight
   /** Takes from the sum of a column what goes with the sums of its activations, and adds the rest to what there is. */
   finish(
     k: LaneScope,
     tile: PackedTile,
     group: number,
     scales: Eight,
+    bias?: 0,
   ): (column: number, total: VectorOf<'f32'>, before: VectorOf<'f32'>) => VectorOf<'f32'>
 }
 
-/** With scales and minimums of six bits. `fields`: where the quants lie, and what the format has besides. */
-export function packedK(fields: readonly Field[], quants: Quants): Packed {
+/** With scales and minimums of six bits. `fields`: where the quants lie, and what the format has besides; `largest`: quant. */
+export function packedK(fields: readonly Field[], largest: number, quants: Quants): Packed {
   return pairs(fields, [copied(0, 2, 1), copied(2, 2, 1), copied(4, 4, 3)], {
     quants,
     small: true,
+    largest,
     signed: false,
     scalesOf: (k, tile, group) => sixBits(k, tile, group, 0),
     finish(k, tile, group) {
@@ -51,13 +56,15 @@ export function packedSigned(fields: readonly Field[], scales: Field, bias: numb
   return pairs(fields, [copied(0, 2, 1), scales], {
     quants,
     small: false,
+    largest: 255,
     signed: true,
     scalesOf: (k, tile, group) => {
       const word = (index: number): VectorOf<'u32'> => k.let('scales', tile.words(k.const('u32', 0), index, 32, group))
       return [word(0), word(1)]
     },
-    finish(k, tile, group, eight) {
+    finish(k, tile, group, eight, none) {
       const d = k.let('d', tile.halves(0, group))
+      if (none === 0) return (_column, total, before) => total.fma(d, before)
       return (column, total, before) => {
         const least = dotSums(k, tile, column, eight, true).to('f32')
         return total.sub(least.mul(tile.sumScale(column).mul(bias).splat(tile.width))).fma(d, before)
@@ -86,7 +93,39 @@ function pairs(quants: readonly Field[], scaleFields: readonly Field[], format: 
         columns.forEach((sum, column) => sum.set(finish(column, item(item(parts, group), column).get(), sum.get())))
       })
     },
+    panel: panelOf(format),
   }
+}
+
+/** Bytes from 128 on become signed, by taking away their bias, which is 128. */
+function panelOf(format: Pairs): Panel {
+  const { quants, small, largest, signed } = format
+  const panel: Panel = {
+    words: 64,
+    per: 32,
+    signed: !small,
+    largest: small ? largest : 128,
+    quants(k, weights, group, put) {
+      k.for({ name: 'pair', to: 4 }, (pair) => {
+        for (let t = 0; t < 8; t++) {
+          quants(weights, pair, k.const('u32', 0), t, group).forEach((q, odd) =>
+            put(pair.mul(16), 8 * odd + t, small ? q : q.xor(0x80808080)),
+          )
+        }
+      })
+    },
+    factors(k, weights, group, put) {
+      const scales = format.scalesOf(k, weights, group)
+      k.for({ name: 'pair', to: 4 }, (pair) =>
+        ofPair(k, scales, pair, weights.width, signed).forEach((scale, odd) => put(pair.mul(2), odd, scale)),
+      )
+    },
+    multiply: (k, tile) =>
+      multiply256(k, tile, panel, (group) =>
+        format.finish(k, tile, group, format.scalesOf(k, tile, group), ...(small ? [] : [0 as const])),
+      ),
+  }
+  return panel
 }
 
 /** A sum over a block without the scales of its rows. */
@@ -95,7 +134,7 @@ type PartialSum = Var<Vector<'f32'>>
 type Eight = readonly [VectorOf<'u32'>, VectorOf<'u32'>]
 
 /** Scales (`which` 0) or minimums (1), which have six bits: four are whole, the upper two bits of the others fill up the bytes of these. */
-function sixBits(k: LaneScope, tile: PackedTile, group: number, which: 0 | 1): Eight {
+function sixBits(k: LaneScope, tile: PackedWeights, group: number, which: 0 | 1): Eight {
   const word = (index: number): VectorOf<'u32'> => tile.words(k.const('u32', 0), index, 64, group)
   const first = k.let('sixes', word(which))
   const lower = which === 0 ? word(2) : word(2).shr(4)

@@ -8,6 +8,7 @@ import type { LaneScope } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
 import { NARROW, dotNarrow, narrowGroups } from './narrow.ts'
 import { type Field, type Packed, type PackedTile, SUMS, zeros } from './packed.ts'
+import { type PackedWeights, type Panel, dotSigned, multiply256 } from './panel.ts'
 
 /** Sub-blocks of a half block, which share their words. */
 const SUBS = 4
@@ -23,13 +24,15 @@ export interface Interleaved {
   readonly scale?: 'signed' | 'unsigned' | 'nibble'
   /** what was added to the quants to make them unsigned; or the minimums are the high four bits of the scales' bytes */
   readonly offset: number | 'minimums'
+  /** greatest quant */
+  readonly largest: number
   /** d is to be multiplied with this, if not 1 */
   readonly unit?: number
   /** blocks whose scales lie together */
   readonly run: number
   readonly streamed?: true
   /** Word `word + plus` (0..7) of a half block in its four sub-blocks, as unsigned bytes below 128. */
-  quantsOf(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[]
+  quantsOf(tile: PackedWeights, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[]
 }
 
 export function interleaved(format: Interleaved): Packed {
@@ -42,11 +45,44 @@ export function interleaved(format: Interleaved): Packed {
     scaled: 256,
     ...(streamed === undefined ? {} : { streamed }),
     multiply: (k, tile) => multiply(k, tile, format),
+    panel: panelOf(format),
   }
 }
 
+function panelOf(format: Interleaved): Panel {
+  const { per, scale, largest } = format
+  const top = per === 16 ? 2 : 1 // words of scales of a half block
+  const panel: Panel = {
+    words: 64,
+    ...(per === 256 ? {} : { per }),
+    signed: false,
+    largest,
+    quants(k, weights, group, put) {
+      k.for({ name: 'half', to: 2 }, (half) => {
+        for (let t = 0; t < 8; t++) {
+          format.quantsOf(weights, half, k.const('u32', 0), t, group).forEach((q, sub) => put(half.mul(32), 8 * sub + t, q))
+        }
+      })
+    },
+    ...(scale === undefined
+      ? {}
+      : {
+          factors(k, weights, group, put) {
+            k.for({ name: 'half', to: 2 }, (half) => {
+              for (let plus = 0; plus < top; plus++) {
+                const word = k.let('scales', weights.words(half.mul(top), plus, wordsAt(format), group))
+                for (let byte = 0; byte < 4; byte++) put(half.mul(4 * top), 4 * plus + byte, byteOf(word, byte, scale))
+              }
+            })
+          },
+        }),
+    multiply: (k, tile) => multiply256(k, tile, panel, (group) => finish(k, tile, format, group, dotSigned(k, tile.width))),
+  }
+  return panel
+}
+
 /** Quants of two bits. */
-export function twoBits(tile: PackedTile, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
+export function twoBits(tile: PackedWeights, half: Value<'u32'>, word: Value<'u32'>, plus: number, group: number): VectorOf<'u32'>[] {
   const bits = tile.quants(half.mul(8).add(word), plus, group)
   return [0, 1, 2, 3].map((sub) => (sub === 0 ? bits : bits.shr(2 * sub)).and(0x03030303))
 }
@@ -58,7 +94,7 @@ function wordsAt({ offset }: Interleaved): number {
 
 function multiply(k: LaneScope, tile: PackedTile, format: Interleaved): void {
   const { width, sums } = tile
-  const { per, offset, unit = 1 } = format
+  const { per } = format
   const words = Math.min(per, 32) / 4 // of a sub-block with one scale
   const parts = sums.map((columns) => columns.map(() => k.var('part', k.const('f32', 0).splat(width))))
   k.for({ name: 'stretch', to: 256 / (SUBS * 4 * words) }, (stretch) => {
@@ -93,20 +129,33 @@ function multiply(k: LaneScope, tile: PackedTile, format: Interleaved): void {
     }
   })
   sums.forEach((columns, group) => {
-    const d = k.let('d', unit === 1 ? tile.halves(0, group) : tile.halves(0, group).mul(unit))
-    const dmin = offset === 'minimums' ? k.let('dmin', tile.halves(32, group)) : undefined
-    const scales = allScales(k, tile, format, group)
-    columns.forEach((sum, column) => {
-      const least = dotSums(k, tile, format, column, scales).to('f32')
-      const total = item(item(parts, group), column).get()
-      if (dmin === undefined) {
-        const taken = least.mul(tile.sumScale(column).mul(Number(offset)).splat(width))
-        sum.set(total.sub(taken).fma(d, sum.get()))
-      } else {
-        sum.set(total.fma(d, sum.get()).sub(least.mul(dmin).mul(tile.sumScale(column).splat(width))))
-      }
-    })
+    const add = finish(k, tile, format, group)
+    columns.forEach((sum, column) => sum.set(add(column, item(item(parts, group), column).get(), sum.get())))
   })
+}
+
+/** Takes from the sum of a column what goes with the sums of its activations, and adds the rest to what there is. */
+function finish(
+  k: LaneScope,
+  tile: PackedTile,
+  format: Interleaved,
+  group: number,
+  dotI8: typeof dotAny = dotAny,
+): (column: number, total: VectorOf<'f32'>, before: VectorOf<'f32'>) => VectorOf<'f32'> {
+  const { offset, unit = 1 } = format
+  const d = k.let('d', unit === 1 ? tile.halves(0, group) : tile.halves(0, group).mul(unit))
+  const dmin = offset === 'minimums' ? k.let('dmin', tile.halves(32, group)) : undefined
+  const scales = allScales(k, tile, format, group)
+  return (column, total, before) => {
+    const least = dotSums(k, tile, format, column, scales, dotI8).to('f32')
+    if (dmin === undefined) return total.sub(least.mul(tile.sumScale(column).mul(Number(offset)).splat(tile.width))).fma(d, before)
+    return total.fma(d, before).sub(least.mul(dmin).mul(tile.sumScale(column).splat(tile.width)))
+  }
+}
+
+/** Products of signed bytes. */
+function dotAny(a: VectorOf<'u32'>, b: VectorOf<'u32'>, sum: VectorOf<'i32'>): VectorOf<'i32'> {
+  return a.dotI8(b, sum)
 }
 
 /** Products of a stretch's quants with every column: [column][sub-block]. */
@@ -186,12 +235,13 @@ function dotSums(
   { per, scale }: Interleaved,
   column: number,
   bytes: readonly VectorOf<'u32'>[],
+  dotI8: typeof dotAny,
 ): VectorOf<'i32'> {
   const [high, low] = per === 16 ? [SUMS.high16, SUMS.low16] : [SUMS.high32, SUMS.low32]
   const word = (index: number): VectorOf<'u32'> => tile.sums256(column, index).splat(tile.width)
   const start = zeros(k, tile.width)
   const upper = bytes.reduce(
-    (sum, four, i) => (scale === 'signed' ? word(high + i).dotI8(four, sum) : four.dotU7I8(word(high + i), sum)),
+    (sum, four, i) => (scale === 'signed' ? dotI8(word(high + i), four, sum) : four.dotU7I8(word(high + i), sum)),
     start,
   )
   return bytes.reduce(

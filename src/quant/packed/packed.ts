@@ -9,6 +9,7 @@
 import type { Vector, Width } from '../../base/dtype.ts'
 import type { LaneScope, Var } from '../../ir/author.ts'
 import type { Value, VectorOf } from '../../ir/value.ts'
+import type { Panel } from './panel.ts'
 
 /** rows that lie side by side */
 export const PACKED_ROWS = 16
@@ -57,6 +58,8 @@ export interface Packed {
   readonly streamed?: true
   /** Adds to every sum the products of this block's rows with the columns' activations. */
   multiply(k: LaneScope, tile: PackedTile): void
+  /** the same in two steps, for many columns where `Caps.pairs` */
+  readonly panel: Panel
 }
 
 /** One block of weights against some columns of activations, as `multiply` sees them. */
