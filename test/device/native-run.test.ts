@@ -148,7 +148,7 @@ describe('native kernels', () => {
   })
 
   it('use memory beside the heap for large buffers, WebAssembly included', async () => {
-    const bytes = 96 * 2 ** 20
+    const bytes = 144 * 2 ** 20
     const large = device.alloc(bytes)
     const [head, tail] = [
       { buffer: large, offset: 0, bytes: 12 },

@@ -47,10 +47,10 @@ function expected(before: number, seen: number, count: number): number {
 }
 /** How many times a mean is of. */
 const LATEST = 8
-/** What took longer than this many times the mean says nothing of the work. */
-const MOST_TIMES = 16
-/** What is left of other expectations after a time was seen: what was slow once is tried again at last, for about 1 % of the time. */
-const FADE = 1 - 1 / 1024
+/** What took longer than this many times the mean says more of other programs than of the work. */
+const MOST_TIMES = 4
+/** What is left of other expectations after a time was seen: what was slow once is tried again at last, for about 2 % of the time. */
+const FADE = 1 - 1 / 512
 
 export class BriefWork {
   /** of commands that may come again */

@@ -10,8 +10,11 @@ import type { Heap } from '../heap.ts'
 import { FIRST_ADDRESS } from './layout.ts'
 import type { Native } from './library.ts'
 
-/** Buffers from this size on do not use up the address space of WebAssembly. */
-const LARGE = 64 * 2 ** 20
+/**
+ * Buffers from this size on do not use up the address space of WebAssembly. Below it are tensors of 16 M floats: kernels that the library
+ * lacks reach them where they lie.
+ */
+const LARGE = 128 * 2 ** 20
 /** Kernels read whole words. */
 const WORD = 4
 
